@@ -1,0 +1,521 @@
+"""Compiled loops: every numba function of the library; arrays in, arrays out.
+
+Notation as everywhere: ``D`` (r, m) unit-norm atoms, ``G = D Dᵀ``, ``x`` one sample, ``c = D x``, and for codes φ the
+correlations of the residual, ``z = D (x − φD) = c − φG``. A code is optimal when zⱼ = g′(φⱼ) where φⱼ ≠ 0, and
+zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
+
+Priors arrive as compiled scalar functions ``f(value, atom, parameters)`` (see :mod:`sparlow.priors`). They are passed
+as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cfunc, config, njit, types
+
+# Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
+_FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
+_kernel = njit(cache=True, nogil=True, fastmath=_FAST)
+_SCALAR = types.float64(types.float64, types.int64, types.float64[::1])
+
+FAR = 1e30
+"""Stands for an infinite end of a subdifferential interval."""
+
+# Rows of the work array of one sample; the index is the position in the working set (or in the support).
+_CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV = range(8)
+# Rows of the integer work array: working set, its predecessor's (of the last sample), support, factored support, candidates.
+_ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
+
+_ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
+ADD_LIMIT = 8  # … and at most max(ADD_LIMIT, support / 2) of them at a time
+_STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
+_ROUNDS = 1000  # additions to the working set, and …
+_NEWTON = 100  # … rounds within it, before a sample is given up
+
+_MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
+
+
+def compile_scalar(function: Callable[..., float]) -> Any:
+    """Compile ``function(value, atom, parameters) -> float`` to a C callback, cached on disk where that is possible."""
+    if config.DISABLE_JIT:
+        return function
+    try:
+        return cfunc(_SCALAR, cache=True)(function)
+    except RuntimeError:  # defined in an interactive session: there is no file to cache beside
+        return cfunc(_SCALAR)(function)
+
+
+# ── small dense algebra ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_kernel
+def _dot(a, b):
+    total = a[0] * 0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@_kernel
+def _subtract_multiple(y, alpha, x, n):
+    for i in range(n):
+        y[i] -= alpha * x[i]
+
+
+@_kernel
+def _extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept):
+    """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
+
+    ``L[i, i]`` holds the inverse pivot. Pivots below rounding are raised to it: the factor of a slightly larger,
+    positive definite matrix, so that a step solved with it is still one of descent.
+    """
+    i = 0
+    while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
+        i += 1
+    floor = 1e-13 if K.itemsize == 8 else 1e-6
+    while i < k:
+        row, L_i = K[support[i]], L[i]
+        for j in range(i):
+            L_j = L[j]
+            entry = row[support[j]]
+            for t in range(j):
+                entry -= L_i[t] * L_j[t]
+            L_i[j] = entry * L_j[j]
+        diagonal = row[support[i]] + curv[i]
+        pivot = diagonal
+        for t in range(i):
+            pivot -= L_i[t] * L_i[t]
+        L_i[i] = 1.0 / math.sqrt(max(pivot, floor * diagonal))
+        kept[i] = support[i]
+        kept_curv[i] = curv[i]
+        i += 1
+    return k
+
+
+@_kernel
+def _solve_factored(L, b, k):
+    """Solve LLᵀ x = b in place."""
+    for i in range(k):
+        L_i = L[i]
+        total = b[i]
+        for t in range(i):
+            total -= L_i[t] * b[t]
+        b[i] = total * L_i[i]
+    for i in range(k - 1, -1, -1):
+        L_i = L[i]
+        b[i] *= L_i[i]
+        for t in range(i):
+            b[t] -= b[i] * L_i[t]
+
+
+# ── one sample: optimality on a working set ─────────────────────────────────────────────────────────────────────────
+
+
+@_kernel
+def _residual_correlations(codes, corr, gram, w, out):
+    """z = c − φG on the working set."""
+    for a in range(w):
+        out[a] = corr[a]
+    for a in range(w):
+        if codes[a] != 0:
+            _subtract_multiple(out, codes[a], gram[a], w)
+
+
+@_kernel
+def _violation(code, resid, atom, low, high, derivative, parameters):
+    """How far one coordinate is from optimal: |z − g′(φ)| on the support, the distance of z to ∂g(0) off it."""
+    if code != 0:
+        return abs(resid - derivative(code, atom, parameters))
+    return max(0.0, resid - high[atom], low[atom] - resid)
+
+
+@_kernel
+def _sweep(work, atoms, gram, w, low, high, curvature, minimiser, parameters, everything):
+    """One pass of exact coordinate minimisation over what Newton steps leave out, or over ``everything``.
+
+    Left out are the codes at zero that want to leave it and those so stiff that K is nearly diagonal for them.
+    """
+    codes, resid = work[_CODE], work[_RESID]
+    for a in range(w):
+        old = codes[a]
+        if not everything:
+            if old == 0:
+                if low[atoms[a]] <= resid[a] <= high[atoms[a]]:
+                    continue
+            elif curvature(old, atoms[a], parameters) <= _STIFF:
+                continue
+        codes[a] = minimiser(resid[a] + old, atoms[a], parameters)
+        if codes[a] != old:
+            _subtract_multiple(resid, codes[a] - old, gram[a], w)
+
+
+@_kernel
+def _objective(codes, corr, resid, atoms, w, value, parameters):
+    """½‖x − φD‖² + Σ g(φⱼ), less the constant ½‖x‖²: −½ φ·(c + z) + Σ g(φⱼ)."""
+    total = 0.0
+    for a in range(w):
+        if codes[a] != 0:
+            total += value(codes[a], atoms[a], parameters) - 0.5 * codes[a] * (corr[a] + resid[a])
+    return total
+
+
+@_kernel
+def _trial_point(work, support, k, w, length, atoms, low, high):
+    """φ + length · step on the support, where a sign that would change stops at zero, or short of it if 0 is no kink."""
+    codes, trial, step = work[_CODE], work[_TRIAL], work[_STEP]
+    for a in range(w):
+        trial[a] = codes[a]
+    crossed = False
+    for s in range(k):
+        a = support[s]
+        target = codes[a] + length * step[s]
+        if target * codes[a] <= 0:
+            crossed = True
+            kink = low[atoms[a]] <= 0 <= high[atoms[a]]
+            trial[a] = 0 if kink else 0.1 * codes[a]
+        else:
+            trial[a] = target
+    return crossed
+
+
+@_kernel
+def _first_crossing(codes, support, step, k):
+    """The share of the step after which the first code reaches zero."""
+    length = 1.0
+    for s in range(k):
+        a = support[s]
+        if (codes[a] + step[s]) * codes[a] <= 0:
+            length = min(length, -codes[a] / step[s])
+    return length
+
+
+@_kernel
+def _accept(work, w):
+    for a in range(w):
+        work[_CODE, a] = work[_TRIAL, a]
+        work[_RESID, a] = work[_TRIAL_RESID, a]
+
+
+@_kernel
+def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol):
+    """One guarded Newton step on the support; returns its outcome and the length of the kept factor.
+
+    Between sign changes the elastic net's objective is quadratic, so the full step is its exact minimiser there.
+    A step that changes signs is first tried with those codes at zero, then cut at the first of them, then halved.
+    """
+    atoms, support = ints[_ATOM], ints[_SUPPORT]
+    codes, corr, resid, step = work[_CODE], work[_CORR], work[_RESID], work[_STEP]
+    k = 0
+    for a in range(w):
+        if codes[a] != 0:
+            curv = curvature(codes[a], atoms[a], parameters)
+            if curv <= _STIFF:
+                support[k] = a
+                work[_CURV, k] = curv
+                k += 1
+    n_kept = _extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept)
+    before = 0.0
+    for s in range(k):
+        a = support[s]
+        step[s] = resid[a] - derivative(codes[a], atoms[a], parameters)
+        before = max(before, abs(step[s]))
+    _solve_factored(factor, step, k)
+
+    trial, trial_resid = work[_TRIAL], work[_TRIAL_RESID]
+    length = 1.0
+    crossed = _trial_point(work, support, k, w, length, atoms, low, high)
+    _residual_correlations(trial, corr, gram, w, trial_resid)
+    if not crossed:
+        after = 0.0
+        for s in range(k):
+            a = support[s]
+            after = max(after, abs(trial_resid[a] - derivative(trial[a], atoms[a], parameters)))
+        if after <= max(tol, 0.5 * before):
+            _accept(work, w)
+            return _MINIMISED, n_kept
+    start = _objective(codes, corr, resid, atoms, w, value, parameters)
+    for attempt in range(12):
+        if _objective(trial, corr, trial_resid, atoms, w, value, parameters) < start:
+            _accept(work, w)
+            return _SIGN_CHANGED if crossed else _MINIMISED, n_kept
+        length *= _first_crossing(codes, support, step, k) * (1 + 1e-12) if attempt == 0 and crossed else 0.5
+        _trial_point(work, support, k, w, length, atoms, low, high)
+        _residual_correlations(trial, corr, gram, w, trial_resid)
+    return _REFUSED, n_kept
+
+
+@_kernel
+def _solve_working_set(
+    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol
+):
+    """Coordinate steps bring codes in, Newton steps solve for those that are in, until the set is optimal to ``tol``.
+
+    A refused Newton step is followed by a sweep over everything, which always descends.
+    """
+    atoms, codes, resid = ints[_ATOM], work[_CODE], work[_RESID]
+    _residual_correlations(codes, work[_CORR], gram, w, resid)
+    gap = 0.0
+    outcome = _MINIMISED
+    for _ in range(_NEWTON):
+        _sweep(work, atoms, gram, w, low, high, curvature, minimiser, parameters, outcome == _REFUSED)
+        outcome = _SIGN_CHANGED
+        while outcome == _SIGN_CHANGED:
+            outcome, n_kept = _newton_step(
+                work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol
+            )
+        gap = 0.0
+        for a in range(w):
+            gap = max(gap, _violation(codes[a], resid[a], atoms[a], low, high, derivative, parameters))
+        if gap <= tol:
+            break
+    return gap, n_kept
+
+
+# ── one sample: which atoms belong to the working set ───────────────────────────────────────────────────────────────
+
+
+@_kernel
+def _screen(c, gram, atoms, codes, w, low, high, support, z):
+    """z = c − φG for all atoms, in the precision of ``c`` and ``gram``; returns the largest violation outside the set.
+
+    Members of the working set are marked optimal by putting z in the middle of the interval.
+    """
+    r = z.shape[0]
+    for j in range(r):
+        z[j] = c[j]
+    number = z.dtype.type
+    k = 0
+    for a in range(w):
+        if codes[a] != 0:
+            support[k] = a
+            k += 1
+    while k >= 4:  # four rows at a time: z is read and written once for all four
+        k -= 4
+        s0, s1, s2, s3 = support[k], support[k + 1], support[k + 2], support[k + 3]
+        g0, g1, g2, g3 = gram[atoms[s0]], gram[atoms[s1]], gram[atoms[s2]], gram[atoms[s3]]
+        v0, v1, v2, v3 = number(codes[s0]), number(codes[s1]), number(codes[s2]), number(codes[s3])
+        for j in range(r):
+            z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
+    while k > 0:
+        k -= 1
+        _subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
+    for a in range(w):
+        z[atoms[a]] = low[atoms[a]] / 2 + high[atoms[a]] / 2
+    worst = z[0] * 0 - FAR
+    for j in range(r):
+        worst = max(worst, max(z[j] - high[j], low[j] - z[j]))
+    return worst
+
+
+@_kernel
+def _select(z, low, high, worst, margin, limit, candidates, violations):
+    """The atoms that violate optimality most, about ``limit`` of them; ``margin`` is the rounding error of z."""
+    cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
+    n = 0
+    for j in range(z.shape[0]):
+        violation = max(z[j] - high[j], low[j] - z[j])
+        if violation >= cut:
+            candidates[n] = j
+            violations[n] = violation
+            n += 1
+    while n > limit and cut < worst:
+        cut = (cut + worst) / 2
+        if worst - cut < 1e-3 * abs(worst):
+            cut = worst
+        kept = 0
+        for s in range(n):
+            if violations[s] >= cut:
+                candidates[kept] = candidates[s]
+                violations[kept] = violations[s]
+                kept += 1
+        n = kept
+    return n
+
+
+@_kernel
+def _load(ints, work, w, n_new, x, D, G, gram):
+    """Fetch the Gram entries and correlations of the atoms that joined; entries left by the last sample are reused."""
+    atoms, loaded = ints[_ATOM], ints[_LOADED]
+    same = 0
+    while same < w + n_new and atoms[same] == loaded[same]:
+        same += 1
+    for a in range(w, w + n_new):
+        work[_CORR, a] = _dot(D[atoms[a]], x)
+        if a >= same:
+            source, row = G[atoms[a]], gram[a]
+            for b in range(a + 1):
+                row[b] = source[atoms[b]]
+                gram[b, a] = row[b]
+            loaded[a] = atoms[a]
+    if same < w + n_new and w + n_new < loaded.shape[0]:
+        loaded[w + n_new] = -1
+
+
+@_kernel
+def _grown(array, size):
+    larger = np.empty((size, size), array.dtype)
+    n = array.shape[0]
+    larger[:n, :n] = array
+    return larger
+
+
+@_kernel
+def encode_chunk(
+    X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
+    start_indptr, start_indices, start_data, tol, add_limit,
+):  # fmt: skip
+    """Codes of a few samples, exact to ``tol`` · ‖x‖.
+
+    An active-set method. The working set is solved exactly in the precision of X; all other atoms are screened by
+    ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon as rounding
+    could hide a violation, so the result is exact all the same. ``add_limit`` atoms may join at a time, more where
+    supports are large.
+
+    Returns the number of codes per sample, their atoms and values, and the optimality gap per sample.
+    """
+    n, m = X.shape
+    r = D.shape[0]
+    work = np.empty((8, r), X.dtype)
+    ints = np.full((5, r), -1, np.int64)
+    z = np.empty(r, C.dtype)
+    violations = np.empty(r, C.dtype)
+    low_screen, high_screen = low.astype(C.dtype), high.astype(C.dtype)
+    unit = 6e-8 if C.itemsize == 4 else 1.2e-16
+    size = min(r, 64)
+    gram, factor = np.empty((size, size), X.dtype), np.empty((size, size), X.dtype)
+    counts, gaps = np.zeros(n, np.int64), np.zeros(n)
+    indices, data = np.empty(16 * n, np.int32), np.empty(16 * n, X.dtype)
+    nnz = 0
+    atoms, codes, candidates = ints[_ATOM], work[_CODE], ints[_CANDIDATE]
+    for i in range(n):
+        x = X[i]
+        norm = math.sqrt(_dot(x, x))
+        w = n_kept = n_new = 0
+        for s in range(start_indptr[i], start_indptr[i + 1]):
+            atoms[n_new] = start_indices[s]
+            codes[n_new] = start_data[s]
+            n_new += 1
+        gap = 0.0
+        complete = False
+        for turn in range(_ROUNDS):
+            if turn > 0 or n_new == 0:
+                mass, k = 0.0, 0
+                for a in range(w):
+                    mass += abs(codes[a])
+                    k += codes[a] != 0
+                margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
+                worst = _screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
+                if worst <= -margin or w == r:
+                    complete = True
+                    break
+                n_new = _select(z, low_screen, high_screen, worst, margin, max(add_limit, k // 2), candidates, violations)
+                for s in range(n_new):
+                    atoms[w + s] = candidates[s]
+                    codes[w + s] = 0
+            if w + n_new > size:
+                size = min(r, max(2 * size, w + n_new))
+                gram, factor = _grown(gram, size), _grown(factor, size)
+            _load(ints, work, w, n_new, x, D, G, gram)
+            w += n_new
+            gap, n_kept = _solve_working_set(
+                work, ints, gram, factor, n_kept, w, low, high,
+                value, derivative, curvature, minimiser, parameters, tol * norm if norm > 0 else tol,
+            )  # fmt: skip
+        gaps[i] = np.inf if not complete else gap / norm if norm > 0 else gap
+        if nnz + w > data.shape[0]:
+            room = max(2 * data.shape[0], nnz + w)
+            more_indices, more_data = np.empty(room, np.int32), np.empty(room, X.dtype)
+            more_indices[:nnz], more_data[:nnz] = indices[:nnz], data[:nnz]
+            indices, data = more_indices, more_data
+        for a in range(w):
+            if codes[a] != 0:
+                indices[nnz] = atoms[a]
+                data[nnz] = codes[a]
+                nnz += 1
+                counts[i] += 1
+    return counts, indices[:nnz], data[:nnz], gaps
+
+
+# ── derivatives ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_kernel
+def map_scalar(function, codes, atoms, parameters):
+    """``function`` of each code."""
+    out = np.empty(codes.shape[0])
+    for s in range(codes.shape[0]):
+        out[s] = function(codes[s], atoms[s], parameters)
+    return out
+
+
+@_kernel
+def factored_entries(indptr, indices, left, right):
+    """The entries of ``left @ right.T`` at the given places of a CSR pattern."""
+    out = np.empty(indices.shape[0], left.dtype)
+    for i in range(indptr.shape[0] - 1):
+        for s in range(indptr[i], indptr[i + 1]):
+            out[s] = _dot(left[i], right[indices[s]])
+    return out
+
+
+@_kernel
+def solve_supports(indptr, indices, curv, weights, G, largest):
+    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left."""
+    size = 0
+    for i in range(indptr.shape[0] - 1):
+        k = indptr[i + 1] - indptr[i]
+        if k <= largest:
+            size = max(size, k)
+    L = np.empty((size, size), G.dtype)
+    kept, kept_curv = np.empty(size, np.int64), np.empty(size, G.dtype)
+    for i in range(indptr.shape[0] - 1):
+        first, last = indptr[i], indptr[i + 1]
+        k = last - first
+        if k <= largest:
+            _extend_factor(G, indices[first:last], curv[first:last], k, L, kept, kept_curv, 0)
+            _solve_factored(L, weights[first:last], k)
+
+
+@_kernel
+def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, first, QtX, S):
+    """Rows ``first, first + 1, …`` of QᵀX and of S = QᵀΦ + ΦᵀQ; ``*_t`` hold the columns (CSC) of those atoms."""
+    m = X.shape[1]
+    for j in range(QtX.shape[0]):
+        out, s_row = QtX[j], S[j]
+        for s in range(indptr_t[first + j], indptr_t[first + j + 1]):
+            i, q_ij, phi_ij = samples[s], q_t[s], phi_t[s]
+            _subtract_multiple(out, -q_ij, X[i], m)
+            for t in range(indptr[i], indptr[i + 1]):
+                s_row[indices[t]] += q_ij * phi[t] + phi_ij * q[t]
+
+
+# ── special functions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@njit(cache=True, nogil=True)
+def wright_omega(x):
+    """The solution ω > 0 of ω + log ω = x, for real x, to full precision.
+
+    A starting value good to a few percent, then two steps of Fritsch, Shafer and Crowley, each of fourth order.
+    """
+    if x < -50.0:
+        return math.exp(x)
+    if x > 1e15:
+        return x
+    if x < -1.0:
+        e = math.exp(x)
+        omega = e / (1.0 + e)
+    elif x < 2.0:
+        omega = 0.567143290409784 + 0.361896256634889 * x + 0.0737 * x * x - 0.0013 * x * x * x
+    else:
+        omega = x - math.log(x) * (1.0 - 1.0 / x)
+    for _ in range(3):
+        residual = x - omega - math.log(omega)
+        plus = 1.0 + omega
+        twice = 2.0 * plus * (plus + 2.0 / 3.0 * residual)
+        omega *= 1.0 + residual / plus * (twice - residual) / (twice - 2.0 * residual)
+    return omega

@@ -1,0 +1,461 @@
+"""Sparse coding and its derivative: the two calls that touch every sample.
+
+    φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ)
+
+:func:`encode` computes the codes, :func:`pullback` carries a gradient with respect to them back to the dictionary.
+Samples are rows of X (n, m), atoms are unit-norm rows of D (r, m), codes are sparse Φ (n, r).
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
+from threadpoolctl import ThreadpoolController
+
+from . import _kernels
+from .priors import Prior
+
+Array = NDArray[Any]
+T = TypeVar("T")
+
+_FLOATS = [np.float64, np.float32]
+_UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
+_CHUNK_NUMBERS = 1 << 18  # numbers in the dense arrays of one chunk
+
+
+def encode(
+    X: ArrayLike | sp.sparray | sp.spmatrix,
+    dictionary: ArrayLike,
+    prior: Prior,
+    *,
+    start: sp.sparray | sp.spmatrix | ArrayLike | None = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+) -> sp.csr_array:
+    """Sparse codes φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ), row by row.
+
+    An active-set method: small systems are solved exactly by Newton steps on the support, all other atoms are
+    screened by correlations in single precision with a margin for rounding. It stops when the largest violation of
+    the optimality conditions dⱼ·(x − φD) ∈ ∂g(φⱼ) is at most ``tol``·‖x‖.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Samples. float32 is computed in float32 throughout, any other numbers in float64. Memory-mapped and read-only
+        arrays are fine: they are read in chunks.
+    dictionary : array of shape (r, m)
+        Atoms of unit norm.
+    prior : Prior
+        For instance ``ElasticNet(0.1)``.
+    start : sparse matrix of shape (n, r), optional
+        Codes to start from, usually those of the same samples for a dictionary close to this one.
+    tol : float, optional
+        The optimality gap, relative to ‖x‖; 1e-9 by default, 1e-5 for float32.
+    n_jobs : int, optional
+        Threads, as everywhere in scikit-learn. The result does not depend on it.
+
+    Returns
+    -------
+    codes : csr_array of shape (n, r)
+        In the precision of X, indices sorted.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If samples did not reach ``tol``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow import ElasticNet, encode
+    >>> codes = encode(np.array([[3.0, 0.5]]), np.eye(2), ElasticNet(l1=1.0, l2=0.5))
+    >>> codes.toarray()
+    array([[1., 0.]])
+    """
+    X, D = _check_data(X, dictionary)
+    prior = _check_prior(prior)
+    tol = _check_tol(tol, D.dtype)
+    n, r = X.shape[0], D.shape[0]
+    begin = _check_start(start, (n, r), D.dtype, prior)
+    low, high, dense = _interval(prior, r)
+    narrowest = float(np.min(high - low))
+    common = (low, high, *prior.compiled(), prior.parameters(r))
+    add_limit = r if dense else _kernels.ADD_LIMIT
+    D_single = D.astype(np.float32, copy=False)
+
+    with _Threads(n_jobs) as threads:
+        G, G_single = _gram(D, threads)
+
+        def code(rows: slice) -> tuple[Array, Array, Array, Array]:
+            x, C = _dense_chunk(X, rows, D), None
+            if _single_precision_screens(x, narrowest):
+                C, screen = _product(X[rows].astype(np.float32, copy=False), D_single), G_single
+            else:
+                C, screen = x @ D.T, G
+            return _kernels.encode_chunk(x, C, D, G, screen, *common, *_rows_of(begin, rows), tol, add_limit)
+
+        parts = list(threads.map(code, _chunks(n, D)))
+
+    counts, indices, data, gaps = (np.concatenate(part) for part in zip(*parts, strict=True))
+    _warn_unconverged(gaps, tol, D.dtype)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
+    codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
+    codes.sort_indices()
+    return codes
+
+
+def pullback(
+    X: ArrayLike | sp.sparray | sp.spmatrix,
+    dictionary: ArrayLike,
+    prior: Prior,
+    codes: sp.sparray | sp.spmatrix,
+    gradient: tuple[ArrayLike, ArrayLike] | ArrayLike | sp.sparray | sp.spmatrix,
+    *,
+    n_jobs: int | None = None,
+) -> Array:
+    """The gradient with respect to the dictionary, given W = ∂f/∂Φ at Φ = encode(X, D).
+
+    For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q,
+
+        ∇_D f = QᵀX − (QᵀΦ + ΦᵀQ) D.
+
+    D is taken as free here; project on the tangent space of the spheres for unit-norm atoms.
+
+    Parameters
+    ----------
+    X, dictionary, prior
+        As given to :func:`encode`.
+    codes : sparse matrix of shape (n, r)
+        What :func:`encode` returned.
+    gradient : pair of arrays (n, l) and (l, r), or array or sparse matrix of shape (n, r)
+        W, either as a product of two factors, of which the full matrix is never formed, or as it is.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+
+    Returns
+    -------
+    gradient : array of shape (r, m)
+        Rows of atoms that no sample uses are zero.
+
+    Notes
+    -----
+    The codes are differentiable where no code is about to enter or leave the support. K is regular if g″ > 0, as for
+    the elastic net with l2 > 0. Where it is numerically singular (duplicate atoms in use and l2 = 0) pivots below
+    rounding are raised to it: the result is finite, one of the many generalised gradients.
+    Supports of more than m atoms, as of the KL prior, are solved by the Woodbury identity in m × m.
+    """
+    X, D = _check_data(X, dictionary)
+    prior = _check_prior(prior)
+    n, (r, m) = X.shape[0], D.shape
+    codes = _csr(codes, "codes", (n, r), D.dtype)
+    entries = _gradient_entries(gradient, codes)
+    _, _, curvature, _ = prior.compiled()
+    curv = _kernels.map_scalar(curvature, codes.data, codes.indices, prior.parameters(r)).astype(D.dtype)
+    long_support = codes.nnz > n * m / 2
+
+    with _Threads(n_jobs) as threads:
+        G, _ = _gram(D, threads)
+
+        def solve(rows: slice) -> Array:
+            indptr, indices, curv_rows = _rows_of(codes, rows, curv)
+            weights = entries(rows)
+            _kernels.solve_supports(indptr, indices, curv_rows, weights, G, m)
+            for first, last in zip(indptr[:-1], indptr[1:], strict=True):
+                if last - first > m:
+                    part = slice(first, last)
+                    weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
+            return weights
+
+        chunks = _chunks(n, D)
+        Q = sp.csr_array((np.concatenate(list(threads.map(solve, chunks))), codes.indices, codes.indptr), shape=(n, r))
+        if long_support:
+            return _dense_products(X, D, codes, Q, threads, chunks)
+        return _sparse_products(X, D, codes, Q, threads)
+
+
+def objective(
+    X: ArrayLike | sp.sparray | sp.spmatrix, dictionary: ArrayLike, prior: Prior, codes: sp.sparray | sp.spmatrix
+) -> Array:
+    """½‖x − φD‖² + Σⱼ g(φⱼ) of each sample, shape (n,)."""
+    X, D = _check_data(X, dictionary)
+    codes = _csr(codes, "codes", (X.shape[0], D.shape[0]), D.dtype)
+    value = _check_prior(prior).compiled()[0]
+    penalties = _kernels.map_scalar(value, codes.data, codes.indices, prior.parameters(D.shape[0]))
+    totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
+    for rows in _chunks(X.shape[0], D):
+        residual = _dense_chunk(X, rows, D) - codes[rows] @ D
+        totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
+    return totals
+
+
+def optimality_gap(
+    X: ArrayLike | sp.sparray | sp.spmatrix, dictionary: ArrayLike, prior: Prior, codes: sp.sparray | sp.spmatrix
+) -> Array:
+    """How far codes are from optimal, per sample: the largest violation of dⱼ·(x − φD) ∈ ∂g(φⱼ), divided by ‖x‖.
+
+    It is free of scale, zero for exact codes, and computed from the definition, independent of the solver.
+    """
+    X, D = _check_data(X, dictionary)
+    n, r = X.shape[0], D.shape[0]
+    codes = _csr(codes, "codes", (n, r), D.dtype)
+    low, high, _ = _interval(_check_prior(prior), r)
+    derivative = prior.compiled()[1]
+    gaps = np.zeros(n)
+    for rows in _chunks(n, D):
+        x, phi = _dense_chunk(X, rows, D), codes[rows]
+        z = (x - phi @ D) @ D.T
+        violation = np.maximum(np.maximum(z - high, low - z), 0)
+        sample = np.repeat(np.arange(phi.shape[0]), np.diff(phi.indptr))
+        slope = _kernels.map_scalar(derivative, phi.data, phi.indices, prior.parameters(r))
+        violation[sample, phi.indices] = np.abs(z[sample, phi.indices] - slope)
+        norms = np.linalg.norm(x, axis=1)
+        gaps[rows] = violation.max(axis=1) / np.where(norms > 0, norms, 1)
+    return gaps
+
+
+# ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_data(X: Any, dictionary: ArrayLike) -> tuple[Any, Array]:
+    X = check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name="X")
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+    D = check_array(dictionary, dtype=X.dtype, order="C", input_name="dictionary")
+    if D.shape[1] != X.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features, but the atoms of the dictionary have {D.shape[1]}.")
+    norms = np.linalg.norm(D, axis=1)
+    wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
+    if len(wrong):
+        j = wrong[0]
+        raise ValueError(
+            f"Atoms must have unit norm, but {len(wrong)} of {len(D)} have not (the first is atom {j}, norm "
+            f"{norms[j]:.3g}). Remove atoms of zero norm, then divide: D / numpy.linalg.norm(D, axis=1, keepdims=True)."
+        )
+    return X, D
+
+
+def _check_prior(prior: Prior) -> Prior:
+    if not isinstance(prior, Prior):
+        raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")
+    return prior
+
+
+def _check_tol(tol: float | None, dtype: np.dtype[Any]) -> float:
+    if tol is None:
+        return 1e-9 if dtype == np.float64 else 1e-5
+    if not tol > 0:
+        raise ValueError(f"tol must be a positive number, got {tol!r}.")
+    return float(tol)
+
+
+def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csr_array:
+    if not sp.issparse(codes):
+        codes = np.asarray(codes)
+    if codes.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} (samples × atoms), got {codes.shape}.")
+    out = sp.csr_array(codes, dtype=dtype)
+    if not (out.has_canonical_format and np.all(out.data)):
+        out = out.copy()
+        out.sum_duplicates()
+        out.eliminate_zeros()
+    if not np.all(np.isfinite(out.data)):
+        raise ValueError(f"{name} contains NaN or infinite values.")
+    return out
+
+
+def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior: Prior) -> sp.csr_array:
+    if start is None:
+        return sp.csr_array(shape, dtype=dtype)
+    codes = _csr(start, "start", shape, dtype)
+    if prior.positive and np.any(codes.data < 0):
+        codes = codes.maximum(0).tocsr()
+        codes.eliminate_zeros()
+    return codes
+
+
+def _interval(prior: Prior, r: int) -> tuple[Array, Array, bool]:
+    """∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
+    low, high = prior.interval(r)
+    dense = bool(np.any((low > 0) | (high < 0)))
+    return np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
+
+
+def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
+    failed = int(np.sum(~(gaps <= tol)))
+    if failed:
+        precision = " or convert X to float64" if dtype == np.float32 else ""
+        warnings.warn(
+            f"{failed} of {len(gaps)} samples did not reach the optimality gap tol={tol:.1g} (largest gap "
+            f"{np.max(gaps):.1g}). Raise tol{precision}; a larger l2 of ElasticNet or less coherent atoms also help.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+# ── chunks and threads ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Threads:
+    """Runs functions over chunks on ``n_jobs`` threads, one BLAS thread each, results in order.
+
+    Chunks do not depend on the number of threads, and BLAS is held to one, so neither do the results.
+    """
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n = joblib.effective_n_jobs(n_jobs)
+
+    def __enter__(self) -> _Threads:
+        self._limit = _blas().limit(limits=1, user_api="blas")
+        self._limit.__enter__()
+        self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._limit.__exit__(*error)
+
+    def map(self, function: Callable[[slice], T], chunks: list[slice]) -> Iterator[T]:
+        return (self._pool.map if self._pool is not None else map)(function, chunks)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _chunks(n: int, D: Array) -> list[slice]:
+    size = max(16, min(512, _CHUNK_NUMBERS // max(D.shape)))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
+    part = X[rows]
+    return np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
+
+
+def _product(part: Any, D: Array) -> Array:
+    return np.ascontiguousarray(part @ D.T)
+
+
+def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:
+    """``indptr, indices, data`` of some rows, as views."""
+    indptr = matrix.indptr[rows.start : rows.stop + 1]
+    entries = slice(indptr[0], indptr[-1])
+    return indptr - indptr[0], matrix.indices[entries], (matrix.data if data is None else data)[entries]
+
+
+def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
+    """D Dᵀ, and the same in single precision."""
+    r = len(D)
+    G = np.empty((r, r), D.dtype)
+    single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
+
+    def fill(rows: slice) -> None:
+        np.matmul(D[rows], D.T, out=G[rows])
+        if single is not G:
+            single[rows] = G[rows]
+
+    list(threads.map(fill, _chunks(r, D)))
+    return G, single
+
+
+def _single_precision_screens(x: Array, narrowest: float) -> bool:
+    """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
+    largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x)))
+    return bool(6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
+
+
+# ── the parts of the pullback ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
+    """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
+    n, r = codes.shape
+    dtype = codes.dtype
+    if isinstance(gradient, tuple):
+        left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient)
+        if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
+            raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
+        right = np.ascontiguousarray(right.T)
+
+        def factored(rows: slice) -> Array:
+            indptr, indices, _ = _rows_of(codes, rows)
+            return _kernels.factored_entries(indptr, indices, left[rows], right)
+
+        return factored
+
+    full = check_array(gradient, accept_sparse="csr", dtype=dtype, input_name="gradient")
+    if full.shape != (n, r):
+        raise ValueError(f"gradient must have shape ({n}, {r}) like the codes, got {full.shape}.")
+
+    def plain(rows: slice) -> Array:
+        indptr, indices, _ = _rows_of(codes, rows)
+        part = full[rows].toarray() if sp.issparse(full) else full[rows]
+        return part[np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)), indices]
+
+    return plain
+
+
+def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
+    """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
+    h = np.maximum(h, np.finfo(h.dtype).eps)
+    scaled = D / np.sqrt(h)[:, None]
+    inner = scaled.T @ scaled
+    inner.flat[:: len(inner) + 1] += 1
+    correction = scipy.linalg.solve(inner, D.T @ (w / h), assume_a="pos", check_finite=False)
+    return (w - D @ correction) / h
+
+
+def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: _Threads) -> Array:
+    """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
+    r, m = D.shape
+    columns = sp.csr_array((np.arange(Q.nnz), Q.indices, Q.indptr), shape=Q.shape).tocsc()
+    order = columns.data
+    q_t, phi_t = Q.data[order], codes.data[order]
+    dense = None if sp.issparse(X) else np.ascontiguousarray(X, dtype=D.dtype)
+    gradient = np.empty((r, m), D.dtype)
+
+    def block(atoms: slice) -> None:
+        size = atoms.stop - atoms.start
+        QtX, S = np.zeros((size, m), D.dtype), np.zeros((size, r), D.dtype)
+        empty = np.empty((Q.shape[0], 0), D.dtype)
+        _kernels.transposed_products(
+            columns.indptr, columns.indices, q_t, phi_t, Q.indptr, Q.indices, Q.data, codes.data,
+            empty if dense is None else dense, atoms.start, QtX, S,
+        )  # fmt: skip
+        if dense is None:
+            part = slice(columns.indptr[atoms.start], columns.indptr[atoms.stop])
+            local = columns.indptr[atoms.start : atoms.stop + 1] - columns.indptr[atoms.start]
+            rows = sp.csr_array((q_t[part], columns.indices[part], local), shape=(size, Q.shape[0]))
+            QtX = (rows @ X).toarray()
+        gradient[atoms] = QtX - S @ D
+
+    list(threads.map(block, _chunks(r, D)))
+    return gradient
+
+
+def _dense_products(
+    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: _Threads, chunks: list[slice]
+) -> Array:
+    """Qᵀ(X − ΦD) − Φᵀ(QD), chunk by chunk with dense products: for supports so long that sparsity does not pay."""
+
+    def part(rows: slice) -> Array:
+        q, phi = Q[rows].toarray(), codes[rows].toarray()
+        return q.T @ (_dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
+
+    gradient = np.zeros_like(D)
+    for term in threads.map(part, chunks):
+        gradient += term
+    return gradient
