@@ -82,6 +82,7 @@ def encode(
     >>> codes = encode(np.array([[3.0, 0.5]]), np.eye(2), ElasticNet(l1=1.0, l2=0.5))
     >>> codes.toarray()
     array([[1., 0.]])
+
     """
     X, D = _check_data(X, dictionary)
     prior = _check_prior(prior)
@@ -154,6 +155,7 @@ def pullback(
     the elastic net with l2 > 0. Where it is numerically singular (duplicate atoms in use and l2 = 0) pivots below
     rounding are raised to it: the result is finite, one of the many generalised gradients.
     Supports of more than m atoms, as of the KL prior, are solved by the Woodbury identity in m × m.
+
     """
     X, D = _check_data(X, dictionary)
     prior = _check_prior(prior)

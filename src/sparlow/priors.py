@@ -113,6 +113,7 @@ class ElasticNet(Prior):
     ElasticNet(l1=0.1, l2=0.02, positive=False)
     >>> ElasticNet(0.1) == ElasticNet(0.1, 1e-3)
     True
+
     """
 
     l1: float
@@ -179,6 +180,7 @@ class KLDivergence(Prior):
     >>> from sparlow import KLDivergence
     >>> KLDivergence(0.05)
     KLDivergence(strength=0.05, mean=0.001, threshold=1e-09)
+
     """
 
     strength: float

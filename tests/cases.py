@@ -1,0 +1,60 @@
+"""The one list of priors, dictionaries and samples that the laws run over."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+
+from sparlow import ElasticNet, KLDivergence
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def load_example(name):
+    """An example as a module."""
+    path = next((ROOT / "examples").glob(f"*{name}.py"))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+OwnPrior = load_example("own_prior").WeightedSmoothL1
+
+
+def priors(r):
+    return {
+        "elastic net": ElasticNet(0.1, 0.01),
+        "lasso": ElasticNet(0.1, 0.0),
+        "ridge": ElasticNet(0.0, 0.2),
+        "positive elastic net": ElasticNet(0.05, 0.01, positive=True),
+        "stiff": ElasticNet(0.05, 40.0),
+        "KL": KLDivergence(0.05, mean=0.01),
+        "sparse KL": KLDivergence(0.05, mean=0.01, threshold=0.03),
+        "user's own": OwnPrior(tuple(np.linspace(0.05, 0.2, r)), 0.1),
+    }
+
+
+PRIORS = list(priors(1))
+
+
+def unit(D):
+    return D / np.linalg.norm(D, axis=1, keepdims=True)
+
+
+def gaussian(n, m, r, seed=0):
+    rng = np.random.default_rng(seed)
+    return unit(rng.standard_normal((n, m))), unit(rng.standard_normal((r, m)))
+
+
+def degenerate_dictionaries(m, rng):
+    """Duplicate, opposite, nearly equal and collinear-in-a-plane atoms, an orthonormal basis, a single atom."""
+    D = unit(rng.standard_normal((6, m)))
+    return {
+        "duplicate": np.vstack([D, D]),
+        "opposite": np.vstack([D, -D]),
+        "nearly equal": unit(np.vstack([D, D + 1e-7 * rng.standard_normal(D.shape)])),
+        "in a plane": unit(rng.standard_normal((8, 2)) @ D[:2]),
+        "orthonormal": np.eye(m),
+        "single": D[:1],
+    }

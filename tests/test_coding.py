@@ -1,0 +1,261 @@
+"""Laws of encode: optimality over priors, dictionaries and scales; equal to independent solvers; kind to inputs."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import spams
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+
+from sparlow import ElasticNet, KLDivergence, encode, objective, optimality_gap
+from tests import cases
+
+small = pytest.mark.interpreted
+
+
+def dense_gap(X, D, prior, codes):
+    """The optimality conditions, written out with dense arrays for the elastic net."""
+    phi = codes.toarray()
+    z = (X - phi @ D) @ D.T
+    on = np.abs(z - prior.l1 * np.sign(phi) - 2 * prior.l2 * phi)
+    off = np.maximum(z if prior.positive else np.abs(z), 0) - prior.l1
+    return np.max(np.where(phi != 0, on, np.maximum(off, 0)), axis=1) / np.linalg.norm(X, axis=1)
+
+
+@small
+@pytest.mark.parametrize("name", cases.PRIORS)
+def test_codes_are_optimal_for_every_prior(name):
+    X, D = cases.gaussian(8, 10, 24)
+    prior = cases.priors(24)[name]
+    codes = encode(X, D, prior)
+    assert optimality_gap(X, D, prior, codes).max() <= 1e-8
+    assert codes.has_sorted_indices
+    assert np.all(codes.data != 0)
+    if prior.positive:
+        assert np.all(codes.data > 0)
+
+
+@pytest.mark.parametrize("l1", [0.5, 0.1, 0.02, 0.005])
+@pytest.mark.parametrize("r", [50, 300, 1500])
+def test_codes_of_digits_are_optimal_by_dense_algebra(l1, r):
+    rng = np.random.default_rng(0)
+    data = cases.unit(load_digits().data)
+    D = cases.unit(data[rng.choice(len(data), r, replace=False)] + 0.02 * rng.standard_normal((r, 64)))
+    for prior in (ElasticNet(l1, 1e-3), ElasticNet(l1, 0.0), ElasticNet(l1, 1e-3, positive=True)):
+        codes = encode(data[:60], D, prior, n_jobs=2)
+        assert dense_gap(data[:60], D, prior, codes).max() <= 1e-8
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_equal_to_scikit_learn(positive):
+    X, D = cases.gaussian(5, 30, 60)
+    prior = ElasticNet(0.05, 0.02, positive=positive)
+    # scikit-learn: 1/(2m)‖x − Dᵀw‖² + α·ratio‖w‖₁ + ½α(1 − ratio)‖w‖²
+    m, total = 30, (0.05 + 2 * 0.02) / 30
+    model = SklearnElasticNet(
+        alpha=total, l1_ratio=0.05 / m / total, fit_intercept=False, tol=1e-14, max_iter=100_000, positive=positive
+    )
+    expected = np.array([model.fit(D.T, x).coef_ for x in X])
+    np.testing.assert_allclose(encode(X, D, prior).toarray(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("l1", [0.3, 0.05, 0.01])
+def test_equal_to_spams(l1):
+    X, D = cases.gaussian(50, 40, 120)
+    expected = spams.lasso(np.asfortranarray(X.T), D=np.asfortranarray(D.T), lambda1=l1, lambda2=2 * 0.01, mode=2)
+    np.testing.assert_allclose(encode(X, D, ElasticNet(l1, 0.01)).toarray(), expected.T.toarray(), atol=1e-6)
+
+
+@small
+def test_closed_form_for_orthonormal_atoms():
+    X = np.array([[3.0, -0.5, 0.2], [-1.0, 2.0, 0.0]])
+    expected = np.sign(X) * np.maximum(np.abs(X) - 0.4, 0) / (1 + 2 * 0.1)
+    np.testing.assert_allclose(encode(X, np.eye(3), ElasticNet(0.4, 0.1)).toarray(), expected, atol=1e-15)
+
+
+def test_kl_with_signed_dictionary_solves_the_stationarity_equation():
+    X, D = cases.gaussian(20, 12, 15)
+    both = np.vstack([D, -D])
+    prior = KLDivergence(0.02, mean=1e-3)
+    phi = encode(X, both, prior).toarray()
+    np.testing.assert_allclose((X - phi @ both) @ both.T, 0.02 * np.log(phi / 1e-3), atol=1e-8)
+
+
+@small
+def test_all_codes_vanish_for_a_large_weight_and_for_zero_samples():
+    X, D = cases.gaussian(4, 6, 9)
+    largest = np.abs(X @ D.T).max()
+    assert encode(X, D, ElasticNet(1.0001 * largest)).nnz == 0
+    assert encode(X, D, ElasticNet(0.9 * largest)).nnz >= 1
+    X[1] = 0
+    assert np.diff(encode(X, D, ElasticNet(0.01)).indptr)[1] == 0
+
+
+@pytest.mark.parametrize("l2", [1e-3, 0.0])
+@pytest.mark.parametrize("kind", cases.degenerate_dictionaries(12, np.random.default_rng(0)))
+def test_degenerate_dictionaries(kind, l2):
+    rng = np.random.default_rng(1)
+    D = cases.degenerate_dictionaries(12, np.random.default_rng(0))[kind]
+    X = cases.unit(rng.standard_normal((40, 12)))
+    X[:10] = D[rng.integers(0, len(D), 10)]
+    for l1 in (0.3, 0.01):
+        assert dense_gap(X, D, ElasticNet(l1, l2), encode(X, D, ElasticNet(l1, l2))).max() <= 1e-8
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 6),
+    m=st.integers(1, 12),
+    r=st.integers(1, 40),
+    l1=st.floats(1e-3, 2.0),
+    l2=st.sampled_from([0.0, 1e-6, 1e-2, 1.0]),
+    scale=st.sampled_from([1e-12, 1e-3, 1.0, 1e6, 1e40]),
+    coherence=st.sampled_from([0.0, 1.0, 100.0]),
+    seed=st.integers(0, 10_000),
+)
+def test_optimal_over_shapes_scales_and_coherence(n, m, r, l1, l2, scale, coherence, seed):
+    rng = np.random.default_rng(seed)
+    D = cases.unit(rng.standard_normal((r, m)) + coherence * rng.standard_normal(m))
+    X = scale * cases.unit(rng.standard_normal((n, m)))
+    prior = ElasticNet(l1 * scale, l2)
+    assert dense_gap(X, D, prior, encode(X, D, prior)).max() <= 1e-8
+
+
+@small
+@pytest.mark.parametrize("name", cases.PRIORS)
+def test_warm_start_reaches_the_same_codes(name):
+    X, D = cases.gaussian(6, 10, 20)
+    prior = cases.priors(20)[name]
+    moved = cases.unit(D + 0.01 * np.random.default_rng(1).standard_normal(D.shape))
+    warm = encode(X, moved, prior, start=encode(X, D, prior))
+    np.testing.assert_allclose(warm.toarray(), encode(X, moved, prior).toarray(), atol=1e-6)
+
+
+@small
+def test_any_start_is_good_enough():
+    X, D = cases.gaussian(6, 10, 20)
+    rng = np.random.default_rng(2)
+    for prior in (ElasticNet(0.1, 0.01), ElasticNet(0.1, 0.01, positive=True), KLDivergence(0.05)):
+        start = rng.standard_normal((6, 20))
+        np.testing.assert_allclose(encode(X, D, prior, start=start).toarray(), encode(X, D, prior).toarray(), atol=1e-6)
+
+
+def test_same_bits_for_any_number_of_threads():
+    X, D = cases.gaussian(1500, 30, 200)
+    one = encode(X, D, ElasticNet(0.05), n_jobs=1)
+    for n_jobs in (None, 2, 5, -1):
+        many = encode(X, D, ElasticNet(0.05), n_jobs=n_jobs)
+        np.testing.assert_array_equal(one.indptr, many.indptr)
+        np.testing.assert_array_equal(one.indices, many.indices)
+        np.testing.assert_array_equal(one.data, many.data)
+
+
+def test_same_codes_for_any_layout(tmp_path):
+    X, D = cases.gaussian(50, 16, 40)
+    X[np.abs(X) < 0.2] = 0
+    prior = ElasticNet(0.05)
+    expected = encode(X, D, prior).toarray()
+    np.save(tmp_path / "X.npy", X)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    before = X.copy()
+    for other in (
+        np.asfortranarray(X),
+        frozen,
+        np.load(tmp_path / "X.npy", mmap_mode="r"),
+        sp.csr_matrix(X),
+        sp.csc_array(X),
+        np.repeat(X, 2, axis=0)[::2],
+        X.tolist(),
+    ):
+        np.testing.assert_allclose(encode(other, np.asfortranarray(D), prior).toarray(), expected, atol=1e-9)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_float32_stays_float32_and_close():
+    X, D = cases.gaussian(200, 30, 80)
+    codes = encode(X.astype(np.float32), D, ElasticNet(0.05, 0.01))
+    assert codes.dtype == np.float32
+    np.testing.assert_allclose(codes.toarray(), encode(X, D, ElasticNet(0.05, 0.01)).toarray(), atol=2e-4)
+    single = X.astype(np.float32), D.astype(np.float32)
+    assert optimality_gap(*single, ElasticNet(0.05, 0.01), codes).max() <= 2e-5
+
+
+@small
+def test_integers_become_float64():
+    X = np.array([[3, 0], [0, 1]])
+    codes = encode(X, np.eye(2, dtype=int), ElasticNet(0.5, 0.0))
+    assert codes.dtype == np.float64
+    np.testing.assert_allclose(codes.toarray(), [[2.5, 0], [0, 0.5]])
+
+
+@small
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(X=np.full((2, 3), np.nan)), "NaN"),
+        (dict(X=np.full((2, 3), np.inf)), "infinity"),
+        (dict(X=np.empty((0, 3))), "0 sample"),
+        (dict(X=np.ones(3)), "Expected 2D array"),
+        (dict(X=np.ones((2, 4))), "4 features"),
+        (dict(dictionary=np.zeros((2, 3))), "unit norm"),
+        (dict(dictionary=2 * np.eye(3)), "unit norm"),
+        (dict(dictionary=np.full((2, 3), np.nan)), "NaN"),
+        (dict(dictionary=np.empty((0, 3))), "0 sample"),
+        (dict(prior=0.1), "ElasticNet"),
+        (dict(tol=0.0), "tol"),
+        (dict(tol=-1.0), "tol"),
+        (dict(start=sp.csr_array((2, 5))), "start must have shape"),
+        (dict(start=np.full((2, 3), np.nan)), "start contains NaN"),
+        (dict(prior=cases.OwnPrior((0.1,))), "1 weights for 3 atoms"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    good = dict(X=np.ones((2, 3)), dictionary=np.eye(3), prior=ElasticNet(0.1))
+    with pytest.raises(ValueError, match=message):
+        encode(**{**good, **change})
+
+
+def test_unreached_tolerance_is_counted_and_explained():
+    X, D = cases.gaussian(30, 20, 60)
+    with pytest.warns(ConvergenceWarning, match=r"\d+ of 30 samples .* Raise tol or convert X to float64"):
+        encode(X.astype(np.float32), D, ElasticNet(0.05), tol=1e-12)
+
+
+def test_objective_by_its_definition():
+    X, D = cases.gaussian(7, 10, 20)
+    prior = ElasticNet(0.1, 0.02)
+    phi = encode(X, D, prior)
+    dense = phi.toarray()
+    expected = (
+        0.5 * np.sum((X - dense @ D) ** 2, axis=1) + 0.1 * np.abs(dense).sum(axis=1) + 0.02 * (dense**2).sum(axis=1)
+    )
+    np.testing.assert_allclose(objective(X, D, prior, phi), expected, rtol=1e-12)
+    worse = phi.copy()
+    worse.data *= 1.01
+    assert np.all(objective(X, D, prior, worse) > expected)
+
+
+@small
+def test_gap_sees_a_wrong_code():
+    X, D = cases.gaussian(3, 6, 10)
+    prior = ElasticNet(0.1)
+    codes = encode(X, D, prior)
+    wrong = codes.copy()
+    wrong.data[0] += 1e-3
+    assert optimality_gap(X, D, prior, codes).max() < 1e-9
+    assert optimality_gap(X, D, prior, wrong).max() > 1e-4
+    assert optimality_gap(X, D, prior, sp.csr_array((3, 10))).min() > 1e-2
+
+
+def test_no_warning_where_all_is_well():
+    X, D = cases.gaussian(100, 20, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for dtype in (np.float32, np.float64):
+            encode(X.astype(dtype), D, ElasticNet(0.02))

@@ -1,0 +1,117 @@
+"""The house itself: who imports whom, what an import costs, that examples and pictures work."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sparlow import plots
+from tests import cases
+
+SOURCE = cases.ROOT / "src" / "sparlow"
+
+# A room may import the rooms below it, never one above or beside.
+FLOORS = [["_kernels"], ["priors"], ["coding"], ["plots"]]
+# A library that may be imported in one room only.
+HOMES = {"numba": {"_kernels"}, "matplotlib": {"plots"}, "dask": {"distributed"}, "spams": set()}
+
+
+def imports(path):
+    """Names of sparlow's rooms and of top-level packages that a file imports."""
+    rooms, packages = set(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            rooms |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            packages.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            packages |= {alias.name.split(".")[0] for alias in node.names}
+    return rooms, packages
+
+
+def test_imports_go_downwards_only():
+    floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+    paths = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+    assert {path.stem for path in paths} == set(floor), "give each room a floor in FLOORS"
+    for path in paths:
+        rooms, packages = imports(path)
+        assert all(floor[room] < floor[path.stem] for room in rooms), path
+        for library, homes in HOMES.items():
+            assert library not in packages or path.stem in homes, (path, library)
+
+
+def run(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    ).stdout
+
+
+def test_import_compiles_nothing_and_leaves_heavy_libraries_alone(tmp_path):
+    code = """
+import sys, sklearn, json
+from numba.core import event
+with event.install_recorder("numba:compile") as recorder:
+    import sparlow
+print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
+"""
+    assert json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) == [0, False]
+
+
+def test_second_process_compiles_no_kernel(tmp_path):
+    code = """
+import numpy as np, json
+from numba.core import event
+from sparlow import ElasticNet, encode, pullback
+X = np.eye(3)
+with event.install_recorder("numba:compile") as recorder:
+    codes = encode(X, X, ElasticNet(0.1))
+    pullback(X, X, ElasticNet(0.1), codes, X)
+print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})))
+"""
+    first, second = (json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) for _ in range(2))
+    assert any("encode_chunk" in name for name in first)
+    assert second == []
+
+
+@pytest.mark.parametrize("name", ["codes_of_digits", "own_prior"])
+def test_examples_run(name, tmp_path, capsys):
+    example = cases.load_example(name)
+    if name == "own_prior":
+        example.main()
+        assert "e-1" in capsys.readouterr().out
+    else:
+        accuracies, losses = example.main(tmp_path, steps=3)
+        assert np.all(np.diff(losses) < 0)
+        assert min(accuracies.values()) > 80
+        assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+@pytest.mark.interpreted
+def test_images_show_each_vector_upright():
+    ax = plots.images(np.array([[0, 1, 2, 3, 4, 5.0]] * 3), (2, 3), columns=2)
+    sheet = ax.images[0].get_array()
+    np.testing.assert_allclose(sheet[1:3, 1:4], np.arange(6).reshape(2, 3) / 5)
+    np.testing.assert_allclose(sheet[4:6, 1:4], np.arange(6).reshape(2, 3) / 5)
+    assert np.all(np.isnan(sheet.filled(np.nan)[4:6, 5:8]))
+    signed = plots.images(np.array([[-2.0, 1.0]]), (1, 2), columns=1, signed=True)
+    np.testing.assert_allclose(signed.images[0].get_array()[1, 1:3], [-1, 0.5])
+    with pytest.raises(ValueError, match="vectors must have shape"):
+        plots.images(np.zeros((2, 5)), (2, 3))
+
+
+@pytest.mark.interpreted
+def test_explanation_shows_the_largest_codes_first():
+    code = np.array([0.1, 0.0, -0.7])
+    axes = plots.explanation(np.zeros(4), np.eye(4)[:3], code, (2, 2), n_atoms=3)
+    assert [ax.get_title() for ax in axes] == ["image", "2 atoms", "-0.70", "+0.10", ""]
+    np.testing.assert_allclose(axes[1].images[0].get_array(), [[0.1, 0], [-0.7, 0]])
+
+
+def test_missing_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"sparlow\[plots\]"):
+        plots.images(np.zeros((1, 4)), (2, 2))

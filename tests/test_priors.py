@@ -1,0 +1,102 @@
+"""Laws of priors: derivatives meet differences, minimisers minimise, objects behave as values."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+from sklearn.base import clone
+from sklearn.feature_selection import SelectKBest
+
+from sparlow import ElasticNet, KLDivergence, _kernels
+from tests import cases
+
+pytestmark = pytest.mark.interpreted
+R = 7
+
+
+@pytest.fixture(params=cases.PRIORS)
+def prior(request):
+    return cases.priors(R)[request.param]
+
+
+def points(prior):
+    magnitudes = np.array([1e-4, 3e-3, 0.02, 0.3, 1.0, 5.0])
+    return magnitudes if prior.positive else np.concatenate([-magnitudes, magnitudes])
+
+
+@pytest.mark.parametrize("atom", [0, R - 1])
+def test_derivatives_meet_central_differences(prior, atom):
+    p = prior.parameters(R)
+    for code in points(prior):
+        h = 1e-6 * abs(code)
+        slope = (prior.value(code + h, atom, p) - prior.value(code - h, atom, p)) / (2 * h)
+        bend = (prior.derivative(code + h, atom, p) - prior.derivative(code - h, atom, p)) / (2 * h)
+        assert prior.derivative(code, atom, p) == pytest.approx(slope, rel=1e-6, abs=1e-7)
+        assert prior.curvature(code, atom, p) == pytest.approx(bend, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("target", [-3.0, -0.4, -0.12, 0.0, 0.03, 0.12, 0.4, 3.0])
+def test_coordinate_minimiser_beats_every_other_code(prior, target):
+    p = prior.parameters(R)
+
+    def cost(code):
+        return 0.5 * (code - target) ** 2 + (prior.value(code, 0, p) if code != 0 else 0.0)
+
+    best = prior.minimiser(target, 0, p)
+    lower = 0.0 if prior.positive else -5.0
+    rival = scipy.optimize.minimize_scalar(cost, bounds=(lower, 5.0), method="bounded", options={"xatol": 1e-10})
+    assert cost(best) <= min(rival.fun, cost(0.0)) + 1e-14
+
+
+def test_interval_holds_the_slopes_at_zero(prior):
+    p = prior.parameters(R)
+    low, high = prior.interval(R)
+    tiny = 1e-12
+    for atom in range(R):
+        assert prior.derivative(tiny, atom, p) == pytest.approx(high[atom], abs=1e-9)
+        if prior.positive:
+            assert low[atom] == -np.inf
+        else:
+            assert prior.derivative(-tiny, atom, p) == pytest.approx(low[atom], abs=1e-9)
+
+
+def test_priors_are_values(prior):
+    twin = copy.deepcopy(prior)
+    assert twin == prior
+    assert hash(twin) == hash(prior)
+    assert pickle.loads(pickle.dumps(prior)) == prior
+    assert type(prior).__name__ in repr(prior)
+    with pytest.raises(AttributeError):
+        prior.positive = True
+    holder = clone(SelectKBest(k=prior))  # any estimator: a parameter that is a prior survives clone
+    assert holder.get_params()["k"] == prior
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ElasticNet(-0.1),
+        lambda: ElasticNet(0.1, -1.0),
+        lambda: ElasticNet(math.nan),
+        lambda: ElasticNet(math.inf),
+        lambda: ElasticNet("0.1"),
+        lambda: ElasticNet(0.0, 0.0),
+        lambda: ElasticNet(0.1, 0.1, positive="no"),
+        lambda: KLDivergence(0.0),
+        lambda: KLDivergence(0.1, mean=0.0),
+        lambda: KLDivergence(0.1, threshold=-1.0),
+    ],
+)
+def test_bad_parameters_are_named(make):
+    with pytest.raises(ValueError, match="ElasticNet|KLDivergence"):
+        make()
+
+
+def test_wright_omega_equals_scipy():
+    x = np.concatenate([np.linspace(-80, 80, 401), np.linspace(-3, 4, 401), [1e3, 1e8, 1e17]])
+    ours = np.array([_kernels.wright_omega(v) for v in x])
+    np.testing.assert_allclose(ours, scipy.special.wrightomega(x), rtol=2e-14)
