@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import sys
 
 import numpy as np
 
@@ -11,10 +12,12 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def load_example(name):
-    """An example as a module."""
+    """An example as a module, loaded once."""
+    if name in sys.modules:
+        return sys.modules[name]
     path = next((ROOT / "examples").glob(f"*{name}.py"))
     spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -31,7 +34,7 @@ def priors(r):
         "stiff": ElasticNet(0.05, 40.0),
         "KL": KLDivergence(0.05, mean=0.01),
         "sparse KL": KLDivergence(0.05, mean=0.01, threshold=0.03),
-        "user's own": OwnPrior(tuple(np.linspace(0.05, 0.2, r)), 0.1),
+        "user's own": OwnPrior(tuple(np.linspace(0.05, 0.2, r).tolist()), 0.1),
     }
 
 

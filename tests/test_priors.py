@@ -92,7 +92,7 @@ def test_priors_are_values(prior):
     ],
 )
 def test_bad_parameters_are_named(make):
-    with pytest.raises(ValueError, match="ElasticNet|KLDivergence"):
+    with pytest.raises(ValueError, match=r"ElasticNet|KLDivergence"):
         make()
 
 

@@ -24,12 +24,13 @@ _kernel = njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
 _part = njit(nogil=True, fastmath=_FAST, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 _SCALAR = types.float64(types.float64, types.int64, types.float64[::1])
 
-FAR = 1e30
-"""Stands for an infinite end of a subdifferential interval."""
+FAR = 1e300
+"""Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
+_FAR_SINGLE = 1e30
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
 _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV = range(8)
-# Rows of the integer work array: working set, its predecessor's (of the last sample), support, factored support, candidates.
+# Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
 
 _ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
@@ -167,7 +168,7 @@ def _objective(codes, corr, resid, atoms, w, value, parameters):
 
 @_part
 def _trial_point(work, support, k, w, length, atoms, low, high):
-    """φ + length · step on the support, where a sign that would change stops at zero, or short of it if 0 is no kink."""
+    """φ + length · step on the support; a code that would change sign stops at 0, or short of it if 0 is no kink."""
     codes, trial, step = work[_CODE], work[_TRIAL], work[_STEP]
     for a in range(w):
         trial[a] = codes[a]
@@ -307,7 +308,7 @@ def _screen(c, gram, atoms, codes, w, low, high, support, z):
         _subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
     for a in range(w):
         z[atoms[a]] = low[atoms[a]] / 2 + high[atoms[a]] / 2
-    worst = z[0] * 0 - FAR
+    worst = z[0] * 0 - _FAR_SINGLE
     for j in range(r):
         worst = max(worst, max(z[j] - high[j], low[j] - z[j]))
     return worst
@@ -359,7 +360,7 @@ def _load(ints, work, w, n_new, x, D, G, gram):
 
 @_part
 def _grown(array, size, w):
-    """A larger square array with the first ``w`` rows and columns of this one (slices would take seconds to compile)."""
+    """A larger square array with the first ``w`` rows and columns of this one; slices would take long to compile."""
     larger = np.empty((size, size), array.dtype)
     for a in range(w):
         for b in range(w):
@@ -397,9 +398,10 @@ def encode_chunk(
         ints[_LOADED, a] = -1
     z = np.empty(r, C.dtype)
     violations = np.empty(r, C.dtype)
+    far = _FAR_SINGLE if C.itemsize == 4 else FAR
     low_screen, high_screen = np.empty(r, C.dtype), np.empty(r, C.dtype)
     for a in range(r):
-        low_screen[a], high_screen[a] = low[a], high[a]
+        low_screen[a], high_screen[a] = max(low[a], -far), min(high[a], far)
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
     size = min(r, 64)
     gram, factor = np.empty((size, size), X.dtype), np.empty((size, size), X.dtype)

@@ -9,6 +9,7 @@ Samples are rows of X (n, m), atoms are unit-norm rows of D (r, m), codes are sp
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _FLOATS = [np.float64, np.float32]
 _UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
+_FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
 _CHUNK_NUMBERS = 1 << 18  # numbers in the dense arrays of one chunk
 
 
@@ -154,7 +156,8 @@ def pullback(
     The codes are differentiable where no code is about to enter or leave the support. K is regular if g″ > 0, as for
     the elastic net with l2 > 0. Where it is numerically singular (duplicate atoms in use and l2 = 0) pivots below
     rounding are raised to it: the result is finite, one of the many generalised gradients.
-    Supports of more than m atoms, as of the KL prior, are solved by the Woodbury identity in m × m.
+    Supports of more than m atoms, as of the KL prior, are solved by the Woodbury identity in m × m where all g″ are
+    above 1e-6, by Cholesky factors otherwise.
 
     """
     X, D = _check_data(X, dictionary)
@@ -164,7 +167,7 @@ def pullback(
     entries = _gradient_entries(gradient, codes)
     _, _, curvature, _ = prior.compiled()
     curv = _kernels.map_scalar(curvature, codes.data, codes.indices, prior.parameters(r)).astype(D.dtype)
-    long_support = codes.nnz > n * m / 2
+    largest = m if codes.nnz and curv.min() > _FLAT else r
 
     with _Threads(n_jobs) as threads:
         G, _ = _gram(D, threads)
@@ -172,16 +175,16 @@ def pullback(
         def solve(rows: slice) -> Array:
             indptr, indices, curv_rows = _rows_of(codes, rows, curv)
             weights = entries(rows)
-            _kernels.solve_supports(indptr, indices, curv_rows, weights, G, m)
-            for first, last in zip(indptr[:-1], indptr[1:], strict=True):
-                if last - first > m:
+            _kernels.solve_supports(indptr, indices, curv_rows, weights, G, largest)
+            for first, last in itertools.pairwise(indptr):
+                if last - first > largest:
                     part = slice(first, last)
                     weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
             return weights
 
         chunks = _chunks(n, D)
         Q = sp.csr_array((np.concatenate(list(threads.map(solve, chunks))), codes.indices, codes.indptr), shape=(n, r))
-        if long_support:
+        if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
             return _dense_products(X, D, codes, Q, threads, chunks)
         return _sparse_products(X, D, codes, Q, threads)
 
@@ -376,7 +379,8 @@ def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
     """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
     largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x)))
-    return bool(6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
+    in_range = largest == 0 or 1e-20 < largest < 1e20
+    return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
 
 
 # ── the parts of the pullback ───────────────────────────────────────────────────────────────────────────────────────
@@ -412,11 +416,11 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
 
 def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
     """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
-    h = np.maximum(h, np.finfo(h.dtype).eps)
     scaled = D / np.sqrt(h)[:, None]
     inner = scaled.T @ scaled
     inner.flat[:: len(inner) + 1] += 1
-    correction = scipy.linalg.solve(inner, D.T @ (w / h), assume_a="pos", check_finite=False)
+    factor = scipy.linalg.cho_factor(inner, overwrite_a=True, check_finite=False)
+    correction = scipy.linalg.cho_solve(factor, D.T @ (w / h), check_finite=False)
     return (w - D @ correction) / h
 
 

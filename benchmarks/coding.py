@@ -1,0 +1,277 @@
+"""Speed, growth and exactness of `encode` and `pullback`, as ratios measured in one run.
+
+The rivals are SPAMS (`spams.lasso`, LARS in C++) and scikit-learn's `sparse_encode`; the floor is the product X Dᵀ.
+Run with ``make bench``. USPS, MNIST and PIE are read from the folder named by SPARLOW_DATA (usps.npz, mnist.npz,
+pie_32x32.npz); without it scikit-learn's digits, enlarged by shifts and noise, stand in, and the tables say so.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+
+import numpy as np
+import scipy
+import sklearn
+import spams
+from sklearn.datasets import load_digits
+from sklearn.decomposition import sparse_encode
+from sklearn.preprocessing import normalize
+from threadpoolctl import threadpool_limits
+
+from sparlow import ElasticNet, __version__, encode, objective, optimality_gap, pullback
+
+DATA = os.environ.get("SPARLOW_DATA")
+
+
+def load(name):
+    """Unit-norm rows and labels of a set; digits with shifts and noise where the folder is not named."""
+    if not DATA:
+        rng = np.random.default_rng(0)
+        images, labels = load_digits(return_X_y=True)
+        big = np.kron(images.reshape(-1, 8, 8), np.ones((1, 2, 2)))
+        X = np.vstack([np.roll(big, s, axis=(1, 2)).reshape(len(big), -1) for s in ((0, 0), (0, 1), (1, 0), (1, 1))])
+        return normalize(X + 0.5 * rng.random(X.shape)), np.tile(labels, 4)
+    arrays = np.load(pathlib.Path(DATA) / {"usps": "usps.npz", "mnist": "mnist.npz", "pie": "pie_32x32.npz"}[name])
+    key = ("X_train", "y_train") if "X_train" in arrays else ("X", "y")
+    return normalize(arrays[key[0]].astype(float)), arrays[key[1]]
+
+
+def class_wise_dictionary(X, y, per_class):
+    """Atoms learned for each class by SPAMS' online method, so that no rival is favoured by ours."""
+    parts = [
+        spams.trainDL(
+            np.asfortranarray(X[y == c].T),
+            K=per_class,
+            lambda1=0.1,
+            iter=200,
+            numThreads=2,
+            batchsize=256,
+            verbose=False,
+        ).T
+        for c in np.unique(y)
+    ]
+    return normalize(np.vstack(parts))
+
+
+def median_seconds(functions, repeats):
+    """Median time of each function; they take turns, so that a slow moment of the machine meets all of them."""
+    times = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            began = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - began)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def lasso(X, D, prior, threads):
+    """`spams.lasso` on arrays laid out as it wants them beforehand."""
+    return lambda: spams.lasso(X, D=D, lambda1=prior.l1, lambda2=2 * prior.l2, mode=2, numThreads=threads)
+
+
+def speed(X, y, dtype, weights, repeats, threads):
+    """One row per λ₁: seconds and ratios."""
+    D = class_wise_dictionary(X, y, 100)
+    rng = np.random.default_rng(0)
+    moved = rng.standard_normal(D.shape)
+    moved = normalize(D + 0.01 * moved / np.linalg.norm(moved, axis=1, keepdims=True))
+    X, D, moved = (np.ascontiguousarray(a.astype(dtype)) for a in (X, D, moved))
+    X_f, D_f = np.asfortranarray(X.T), np.asfortranarray(D.T)
+    factors = rng.standard_normal((len(X), 9)).astype(dtype), rng.standard_normal((9, len(D))).astype(dtype)
+    rows = []
+    for l1 in weights:
+        prior = ElasticNet(l1, 1e-3)
+        codes = encode(X, D, prior, n_jobs=threads)
+        pullback(X, D, prior, codes, factors, n_jobs=threads)
+        with threadpool_limits(threads, user_api="blas"):
+            seconds = median_seconds(
+                {
+                    "product": lambda: X @ D.T,  # noqa: B023
+                    "spams": lasso(X_f, D_f, prior, threads),
+                    "cold": lambda: encode(X, D, prior, n_jobs=threads),  # noqa: B023
+                    "warm": lambda: encode(X, moved, prior, start=codes, n_jobs=threads),  # noqa: B023
+                    "pullback": lambda: pullback(X, D, prior, codes, factors, n_jobs=threads),  # noqa: B023
+                },
+                repeats,
+            )
+        rival = spams.lasso(X_f, D=D_f, lambda1=l1, lambda2=2e-3, mode=2, numThreads=threads).T.tocsr()
+        rows.append(
+            dict(
+                dtype=np.dtype(dtype).name,
+                l1=l1,
+                nonzeros=codes.nnz / len(X),
+                **seconds,
+                objective=float(objective(X, D, prior, codes).mean()),
+                objective_spams=float(objective(X, D, prior, rival).mean()),
+                gap=float(optimality_gap(X, D, prior, codes).max()),
+                gap_spams=float(optimality_gap(X, D, prior, rival).max()),
+            )  # fmt: skip
+        )
+        print(speed_line(rows[-1]), flush=True)
+    return rows
+
+
+SPEED_HEAD = (
+    "| precision | λ₁ | nonzeros | X Dᵀ (s) | SPAMS (s) | cold (s) | warm (s) | pullback (s) "
+    "| cold ÷ X Dᵀ | SPAMS ÷ cold | SPAMS ÷ warm | pullback ÷ cold | objective | SPAMS | gap | SPAMS |\n"
+    + "|---" * 16
+    + "|"
+)
+
+
+def speed_line(row):
+    return (
+        "| {dtype} | {l1} | {nonzeros:.1f} | {product:.3f} | {spams:.3f} | {cold:.3f} | {warm:.3f} | {pullback:.3f} ".format(
+            **row
+        )
+        + f"| {row['cold'] / row['product']:.1f} | **{row['spams'] / row['cold']:.1f}** "
+        f"| **{row['spams'] / row['warm']:.1f}** | **{row['pullback'] / row['cold']:.2f}** "
+        f"| {row['objective']:.6f} | {row['objective_spams']:.6f} | {row['gap']:.0e} | {row['gap_spams']:.0e} |"
+    )
+
+
+def against_sklearn(X, y, threads):
+    """The best of scikit-learn's exact algorithms on a part of the samples (it needs minutes for all)."""
+    D = class_wise_dictionary(X, y, 100)
+    part = X[:: max(1, len(X) // 500)]
+    rows = []
+    for l1 in (0.2, 0.05):
+        functions = {"sparlow": lambda: encode(part, D, ElasticNet(l1, 0.0), n_jobs=threads)}  # noqa: B023
+        for algorithm in ("lasso_cd", "lasso_lars"):
+            functions[algorithm] = lambda a=algorithm: sparse_encode(part, D, algorithm=a, alpha=l1, n_jobs=threads)  # noqa: B023
+        functions["sparlow"]()
+        seconds = median_seconds(functions, 3)
+        best = min(seconds["lasso_cd"], seconds["lasso_lars"])
+        rows.append(dict(l1=l1, samples=len(part), **seconds, ratio=best / seconds["sparlow"]))
+        print(
+            "| {l1} | {samples} | {sparlow:.3f} | {lasso_cd:.2f} | {lasso_lars:.2f} | **{ratio:.0f}** |".format(
+                **rows[-1]
+            )
+        )
+    return rows
+
+
+def exactness():
+    """The largest optimality gap over sets, sizes and λ₁."""
+    rows = []
+    for name in ("usps", "pie", "mnist") if DATA else ("digits",):
+        X, _ = load(name)
+        rng = np.random.default_rng(0)
+        for r in (50, 500, 2000):
+            D, part = X[rng.choice(len(X), r, replace=False)], X[rng.choice(len(X), 100, replace=False)]
+            D = normalize(D + 0.05 * rng.standard_normal(D.shape) / np.sqrt(D.shape[1]))
+            for l1 in (0.5, 0.1, 0.02, 0.005):
+                codes = encode(part, D, ElasticNet(l1, 1e-3), n_jobs=-1)
+                gap = float(optimality_gap(part, D, ElasticNet(l1, 1e-3), codes).max())
+                rows.append(dict(set=name, atoms=r, l1=l1, nonzeros=codes.nnz / len(part), gap=gap))
+                print("| {set} | {atoms} | {l1} | {nonzeros:.1f} | {gap:.1e} |".format(**rows[-1]), flush=True)
+    return rows
+
+
+GROWTH = """
+import json, resource, sys, time
+sys.path.insert(0, {here!r})
+import numpy as np
+from coding import load
+from sparlow import ElasticNet, encode
+X, y = load("mnist")
+n = {n}
+X = np.ascontiguousarray(X[:n])
+D = X[np.random.default_rng(0).choice(len(X), 1000, replace=False)]
+encode(X[:600], D, ElasticNet(0.1), n_jobs=2)
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+ballast = np.ones(max(0, peak() - int(open("/proc/self/statm").read().split()[1]) * 4096) // 8 + 1)
+before = int(open("/proc/self/statm").read().split()[1]) * 4096
+times = []
+for _ in range(3):
+    began = time.perf_counter(); codes = encode(X, D, ElasticNet(0.1), n_jobs=2); times.append(time.perf_counter() - began)
+result = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
+print(json.dumps(dict(n=len(X), seconds=sorted(times)[1], beyond=(peak() - before - result) / 1e6, nonzeros=codes.nnz / len(X))))
+"""
+
+
+def growth():
+    """Time per sample and peak memory beyond X and the result, each n in a process of its own."""
+    rows = []
+    for n in (5000, 20_000, 60_000):
+        code = GROWTH.format(here=str(pathlib.Path(__file__).parent), n=n)
+        rows.append(
+            json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        )
+        rows[-1]["microseconds"] = 1e6 * rows[-1]["seconds"] / rows[-1]["n"]
+        print(
+            "| {n} | {nonzeros:.1f} | {seconds:.2f} | {microseconds:.1f} | {beyond:.0f} |".format(**rows[-1]),
+            flush=True,
+        )
+    return rows
+
+
+STARTUP = """
+import json, os, tempfile, time
+os.environ["NUMBA_CACHE_DIR"] = {cache!r}
+import sklearn.base, sklearn.utils, scipy.sparse
+began = time.perf_counter(); import sparlow; imported = time.perf_counter() - began
+import numpy as np
+X = np.eye(4)
+began = time.perf_counter()
+codes = sparlow.encode(X, X, sparlow.ElasticNet(0.1)); sparlow.pullback(X, X, sparlow.ElasticNet(0.1), codes, (X, X))
+print(json.dumps([imported, time.perf_counter() - began]))
+"""
+
+
+def startup(tmp):
+    """Seconds to import beyond scikit-learn, and to the first result, in a first and a second process."""
+    rows = []
+    for process in ("first", "second"):
+        code = STARTUP.format(cache=str(tmp))
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        imported, first_result = json.loads(out)
+        rows.append(dict(process=process, imported=imported, first_result=first_result))
+        print("| {process} | {imported:.2f} | {first_result:.2f} |".format(**rows[-1]), flush=True)
+    return rows
+
+
+def main(repeats, threads, output):
+    import tempfile
+
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    versions = dict(sparlow=__version__, numpy=np.__version__, scipy=scipy.__version__, sklearn=sklearn.__version__)
+    source = "USPS" if DATA else "scikit-learn's digits, enlarged (name the folder of USPS with SPARLOW_DATA)"
+    X, y = load("usps")
+    print(f"## Speed: {source}, n = {len(X)}, m = {X.shape[1]}, r = 1000, {threads} threads, {machine}\n\n{SPEED_HEAD}")
+    results = dict(versions=versions, machine=machine, data=source)
+    results["speed"] = speed(X, y, np.float64, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01), repeats, threads)
+    results["speed"] += speed(X, y, np.float32, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01), repeats, threads)
+    print(
+        "\n## scikit-learn's `sparse_encode`\n\n| λ₁ | samples | sparlow (s) | lasso_cd (s) | lasso_lars (s) | best ÷ sparlow |"
+    )
+    print("|---" * 6 + "|")
+    results["sklearn"] = against_sklearn(X, y, threads)
+    print(
+        "\n## Growth in n (MNIST, r = 1000, λ₁ = 0.1)\n\n| n | nonzeros | s | µs per sample | MB beyond X and codes |"
+    )
+    print("|---" * 5 + "|")
+    results["growth"] = growth()
+    print("\n## Exactness: largest optimality gap of 100 samples\n\n| set | atoms | λ₁ | nonzeros | gap |")
+    print("|---" * 5 + "|")
+    results["exactness"] = exactness()
+    print("\n## Start\n\n| process | import beyond scikit-learn (s) | first codes and pullback (s) |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as tmp:
+        results["startup"] = startup(tmp)
+    if output:
+        output.write_text(json.dumps(results, indent=1))
+    print("\n── benchmarks finished")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--output", type=pathlib.Path, help="also write all rows to this JSON file")
+    arguments = parser.parse_args()
+    main(arguments.repeats, arguments.threads, arguments.output)
