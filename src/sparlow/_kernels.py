@@ -79,7 +79,28 @@ def _extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept):
     i = 0
     while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
         i += 1
-    floor = 1e-13 if K.itemsize == 8 else 1e-6
+    floor = 1e-13 if L.itemsize == 8 else 1e-6
+    while i + 1 < k:  # two rows at a time: each earlier row is read once for both
+        row_a, row_b, L_a, L_b = K[support[i]], K[support[i + 1]], L[i], L[i + 1]
+        for j in range(i):
+            L_j = L[j]
+            entry_a, entry_b = row_a[support[j]], row_b[support[j]]
+            for t in range(j):
+                entry_a -= L_a[t] * L_j[t]
+                entry_b -= L_b[t] * L_j[t]
+            L_a[j], L_b[j] = entry_a * L_j[j], entry_b * L_j[j]
+        pivot_a, pivot_b = row_a[support[i]] + curv[i], row_b[support[i + 1]] + curv[i + 1]
+        least_a, least_b, cross = floor * pivot_a, floor * pivot_b, row_b[support[i]]
+        for t in range(i):
+            pivot_a -= L_a[t] * L_a[t]
+            pivot_b -= L_b[t] * L_b[t]
+            cross -= L_a[t] * L_b[t]
+        L_a[i] = 1.0 / math.sqrt(max(pivot_a, least_a))
+        L_b[i] = cross * L_a[i]
+        L_b[i + 1] = 1.0 / math.sqrt(max(pivot_b - L_b[i] * L_b[i], least_b))
+        kept[i], kept[i + 1] = support[i], support[i + 1]
+        kept_curv[i], kept_curv[i + 1] = curv[i], curv[i + 1]
+        i += 2
     while i < k:
         row, L_i = K[support[i]], L[i]
         for j in range(i):
@@ -359,9 +380,15 @@ def _load(ints, work, w, n_new, x, D, G, gram):
 
 
 @_part
+def _square(size):
+    """An array of ``size`` rows, a little wider: rows a power of two apart would compete for the same cache lines."""
+    return np.empty((size, size + 8))
+
+
+@_part
 def _grown(array, size, w):
     """A larger square array with the first ``w`` rows and columns of this one; slices would take long to compile."""
-    larger = np.empty((size, size), array.dtype)
+    larger = _square(size)
     for a in range(w):
         for b in range(w):
             larger[a, b] = array[a, b]
@@ -376,6 +403,21 @@ def _lengthened(array, used, room):
     return longer
 
 
+@_part
+def _store_sorted(atoms, codes, w, indices, data, first):
+    """Append the codes that are not zero, by insertion: after a warm start they are nearly sorted."""
+    last = first
+    for a in range(w):
+        if codes[a] != 0:
+            s = last
+            while s > first and indices[s - 1] > atoms[a]:
+                indices[s], data[s] = indices[s - 1], data[s - 1]
+                s -= 1
+            indices[s], data[s] = atoms[a], codes[a]
+            last += 1
+    return last - first
+
+
 @_kernel
 def encode_chunk(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
@@ -383,16 +425,16 @@ def encode_chunk(
 ):  # fmt: skip
     """Codes of a few samples, exact to ``tol`` · ‖x‖.
 
-    An active-set method. The working set is solved exactly in the precision of X; all other atoms are screened by
-    ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon as rounding
-    could hide a violation, so the result is exact all the same. ``add_limit`` atoms may join at a time, more where
-    supports are large.
+    An active-set method. The working set is small and solved exactly, in double precision; all other atoms are
+    screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon
+    as rounding could hide a violation, so the result is exact all the same. ``add_limit`` atoms may join at a time,
+    more where supports are large.
 
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample.
     """
     n, m = X.shape
     r = D.shape[0]
-    work = np.empty((8, r), X.dtype)
+    work = np.empty((8, r))
     ints = np.empty((5, r), np.int64)
     for a in range(r):
         ints[_LOADED, a] = -1
@@ -403,8 +445,9 @@ def encode_chunk(
     for a in range(r):
         low_screen[a], high_screen[a] = max(low[a], -far), min(high[a], far)
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
+    rounding = 6e-8 if X.itemsize == 4 else 1.2e-16
     size = min(r, 64)
-    gram, factor = np.empty((size, size), X.dtype), np.empty((size, size), X.dtype)
+    gram, factor = _square(size), _square(size)
     counts, gaps = np.zeros(n, np.int64), np.zeros(n)
     indices, data = np.empty(16 * n, np.int32), np.empty(16 * n, X.dtype)
     nnz = 0
@@ -427,12 +470,11 @@ def encode_chunk(
                     k += codes[a] != 0
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
                 worst = _screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
-                if worst <= -margin or w == r:
-                    complete = True
+                complete = worst <= -margin or w == r
+                if complete:
                     break
-                n_new = _select(
-                    z, low_screen, high_screen, worst, margin, max(add_limit, k // 2), candidates, violations
-                )
+                limit = max(add_limit, k // 2)
+                n_new = _select(z, low_screen, high_screen, worst, margin, limit, candidates, violations)
                 for s in range(n_new):
                     atoms[w + s] = candidates[s]
                     codes[w + s] = 0
@@ -445,16 +487,12 @@ def encode_chunk(
                 work, ints, gram, factor, n_kept, w, low, high,
                 value, derivative, curvature, minimiser, parameters, tol * norm if norm > 0 else tol,
             )  # fmt: skip
-        gaps[i] = np.inf if not complete else gap / norm if norm > 0 else gap
+        gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)
             indices, data = _lengthened(indices, nnz, room), _lengthened(data, nnz, room)
-        for a in range(w):
-            if codes[a] != 0:
-                indices[nnz] = atoms[a]
-                data[nnz] = codes[a]
-                nnz += 1
-                counts[i] += 1
+        counts[i] = _store_sorted(atoms, codes, w, indices, data, nnz)
+        nnz += counts[i]
     return counts, indices[:nnz], data[:nnz], gaps
 
 

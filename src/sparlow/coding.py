@@ -54,8 +54,8 @@ def encode(
     Parameters
     ----------
     X : array or sparse matrix of shape (n, m)
-        Samples. float32 is computed in float32 throughout, any other numbers in float64. Memory-mapped and read-only
-        arrays are fine: they are read in chunks.
+        Samples. float32 gives float32 (only the small systems are solved in float64), any other numbers float64.
+        Memory-mapped and read-only arrays are fine: they are read in chunks.
     dictionary : array of shape (r, m)
         Atoms of unit norm.
     prior : Prior
@@ -114,7 +114,7 @@ def encode(
     _warn_unconverged(gaps, tol, D.dtype)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
     codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
-    codes.sort_indices()
+    codes.has_canonical_format = True  # the kernel stores them sorted
     return codes
 
 
@@ -368,9 +368,12 @@ def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
     single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
 
     def fill(rows: slice) -> None:
-        np.matmul(D[rows], D.T, out=G[rows])
+        lower = D[rows] @ D[: rows.stop].T
+        G[rows, : rows.stop] = lower
+        G[: rows.start, rows] = lower[:, : rows.start].T
         if single is not G:
-            single[rows] = G[rows]
+            single[rows, : rows.stop] = lower
+            single[: rows.start, rows] = lower[:, : rows.start].T
 
     list(threads.map(fill, _chunks(r, D)))
     return G, single
