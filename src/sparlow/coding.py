@@ -93,7 +93,7 @@ def encode(
     begin = _check_start(start, (n, r), D.dtype, prior)
     low, high, dense = _interval(prior, r)
     narrowest = float(np.min(high - low))
-    common = (low, high, *prior.compiled(), prior.parameters(r))
+    common = (*_frozen(low, high), *prior.compiled(), prior.parameters(r))
     add_limit = r if dense else _kernels.ADD_LIMIT
     D_single = D.astype(np.float32, copy=False)
 
@@ -101,12 +101,13 @@ def encode(
         G, G_single = _gram(D, threads)
 
         def code(rows: slice) -> tuple[Array, Array, Array, Array]:
-            x, C = _dense_chunk(X, rows, D), None
+            x = _dense_chunk(X, rows, D)
             if _single_precision_screens(x, narrowest):
                 C, screen = _product(X[rows].astype(np.float32, copy=False), D_single), G_single
             else:
                 C, screen = x @ D.T, G
-            return _kernels.encode_chunk(x, C, D, G, screen, *common, *_rows_of(begin, rows), tol, add_limit)
+            arrays = _frozen(x, C, D, G, screen)
+            return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
 
         parts = list(threads.map(code, _chunks(n, D)))
 
@@ -166,7 +167,7 @@ def pullback(
     codes = _csr(codes, "codes", (n, r), D.dtype)
     entries = _gradient_entries(gradient, codes)
     _, _, curvature, _ = prior.compiled()
-    curv = _kernels.map_scalar(curvature, codes.data, codes.indices, prior.parameters(r)).astype(D.dtype)
+    curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
     largest = m if codes.nnz and curv.min() > _FLAT else r
 
     with _Threads(n_jobs) as threads:
@@ -175,7 +176,7 @@ def pullback(
         def solve(rows: slice) -> Array:
             indptr, indices, curv_rows = _rows_of(codes, rows, curv)
             weights = entries(rows)
-            _kernels.solve_supports(indptr, indices, curv_rows, weights, G, largest)
+            _kernels.solve_supports(indptr, indices, curv_rows, weights, *_frozen(G), largest)
             for first, last in itertools.pairwise(indptr):
                 if last - first > largest:
                     part = slice(first, last)
@@ -196,7 +197,7 @@ def objective(
     X, D = _check_data(X, dictionary)
     codes = _csr(codes, "codes", (X.shape[0], D.shape[0]), D.dtype)
     value = _check_prior(prior).compiled()[0]
-    penalties = _kernels.map_scalar(value, codes.data, codes.indices, prior.parameters(D.shape[0]))
+    penalties = _map_codes(value, codes, prior)
     totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
     for rows in _chunks(X.shape[0], D):
         residual = _dense_chunk(X, rows, D) - codes[rows] @ D
@@ -222,7 +223,7 @@ def optimality_gap(
         z = (x - phi @ D) @ D.T
         violation = np.maximum(np.maximum(z - high, low - z), 0)
         sample = np.repeat(np.arange(phi.shape[0]), np.diff(phi.indptr))
-        slope = _kernels.map_scalar(derivative, phi.data, phi.indices, prior.parameters(r))
+        slope = _map_codes(derivative, phi, prior)
         violation[sample, phi.indices] = np.abs(z[sample, phi.indices] - slope)
         norms = np.linalg.norm(x, axis=1)
         gaps[rows] = violation.max(axis=1) / np.where(norms > 0, norms, 1)
@@ -350,15 +351,30 @@ def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
     return np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
 
 
+def _frozen(*arrays: Array) -> tuple[Any, ...]:
+    """Read-only views: one compiled kernel then serves arrays that are writeable, read-only or memory-mapped."""
+    views = tuple(np.asarray(array).view() for array in arrays)
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
+def _map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
+    """A scalar function of the prior, of each stored code."""
+    indices = codes.indices.astype(np.int32, copy=False)
+    return _kernels.map_scalar(function, *_frozen(codes.data, indices), prior.parameters(codes.shape[1]))
+
+
 def _product(part: Any, D: Array) -> Array:
     return np.ascontiguousarray(part @ D.T)
 
 
 def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:
-    """``indptr, indices, data`` of some rows, as views."""
-    indptr = matrix.indptr[rows.start : rows.stop + 1]
+    """``indptr, indices, data`` of some rows, for a kernel."""
+    indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
     entries = slice(indptr[0], indptr[-1])
-    return indptr - indptr[0], matrix.indices[entries], (matrix.data if data is None else data)[entries]
+    indices = matrix.indices[entries].astype(np.int32, copy=False)
+    return _frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
 
 
 def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
@@ -401,7 +417,7 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
 
         def factored(rows: slice) -> Array:
             indptr, indices, _ = _rows_of(codes, rows)
-            return _kernels.factored_entries(indptr, indices, left[rows], right)
+            return _kernels.factored_entries(indptr, indices, *_frozen(left[rows], right))
 
         return factored
 
@@ -431,24 +447,21 @@ def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, thr
     """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
     r, m = D.shape
     columns = sp.csr_array((np.arange(Q.nnz), Q.indices, Q.indptr), shape=Q.shape).tocsc()
-    order = columns.data
-    q_t, phi_t = Q.data[order], codes.data[order]
-    dense = None if sp.issparse(X) else np.ascontiguousarray(X, dtype=D.dtype)
+    q_t, phi_t = Q.data[columns.data], codes.data[columns.data]
+    bounds, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+    indptr, indices, q = _rows_of(Q, slice(0, Q.shape[0]))
+    dense = np.empty((Q.shape[0], 0), D.dtype) if sp.issparse(X) else np.ascontiguousarray(X)
+    inputs = (*_frozen(bounds, samples, q_t, phi_t), indptr, indices, q, *_frozen(codes.data, dense))
     gradient = np.empty((r, m), D.dtype)
 
     def block(atoms: slice) -> None:
         size = atoms.stop - atoms.start
-        QtX, S = np.zeros((size, m), D.dtype), np.zeros((size, r), D.dtype)
-        empty = np.empty((Q.shape[0], 0), D.dtype)
-        _kernels.transposed_products(
-            columns.indptr, columns.indices, q_t, phi_t, Q.indptr, Q.indices, Q.data, codes.data,
-            empty if dense is None else dense, atoms.start, QtX, S,
-        )  # fmt: skip
-        if dense is None:
-            part = slice(columns.indptr[atoms.start], columns.indptr[atoms.stop])
-            local = columns.indptr[atoms.start : atoms.stop + 1] - columns.indptr[atoms.start]
-            rows = sp.csr_array((q_t[part], columns.indices[part], local), shape=(size, Q.shape[0]))
-            QtX = (rows @ X).toarray()
+        QtX, S = np.zeros((size, dense.shape[1]), D.dtype), np.zeros((size, r), D.dtype)
+        _kernels.transposed_products(*inputs, atoms.start, QtX, S)
+        if sp.issparse(X):
+            entries = slice(bounds[atoms.start], bounds[atoms.stop])
+            local = bounds[atoms.start : atoms.stop + 1] - bounds[atoms.start]
+            QtX = (sp.csr_array((q_t[entries], samples[entries], local), shape=(size, Q.shape[0])) @ X).toarray()
         gradient[atoms] = QtX - S @ D
 
     list(threads.map(block, _chunks(r, D)))
