@@ -190,13 +190,13 @@ def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 ballast = np.ones(max(0, peak() - int(open("/proc/self/statm").read().split()[1]) * 4096) // 8 + 1)
 before = int(open("/proc/self/statm").read().split()[1]) * 4096
 times = []
-for _ in range(3):
+for _ in range(max(5, 120_000 // {n})):
     began = time.perf_counter()
     codes = encode(X, D, ElasticNet(0.1), n_jobs=2)
     times.append(time.perf_counter() - began)
 result = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
 beyond = (peak() - before - result) / 1e6
-print(json.dumps(dict(n=len(X), seconds=sorted(times)[1], beyond=beyond, nonzeros=codes.nnz / len(X))))
+print(json.dumps(dict(n=len(X), seconds=float(np.median(times)), beyond=beyond, nonzeros=codes.nnz / len(X))))
 """
 
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -99,6 +100,16 @@ def test_examples_run(name, tmp_path, capsys):
         assert np.all(np.diff(losses) < 0)
         assert min(accuracies.values()) > 80
         assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_readme_prints_what_it_says(capsys):
+    text = (cases.ROOT / "README.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    promised = re.search(r"prints\n\n```\n(.*?)```", text, re.DOTALL).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    said, expected = (line.split(", gap ") for line in (capsys.readouterr().out, promised))
+    assert said[0] == expected[0]
+    assert float(said[1]) < 1e-14
 
 
 @pytest.mark.interpreted

@@ -29,7 +29,7 @@ FAR = 1e300
 _FAR_SINGLE = 1e30
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
-_CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV = range(8)
+_CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS = range(9)
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
 
@@ -158,7 +158,7 @@ def _violation(code, resid, atom, low, high, derivative, parameters):
 
 
 @_part
-def _sweep(work, atoms, gram, w, low, high, curvature, minimiser, parameters, everything):
+def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
     """One pass of exact coordinate minimisation over what Newton steps leave out, or over ``everything``.
 
     Left out are the codes at zero that want to leave it and those so stiff that K is nearly diagonal for them.
@@ -170,7 +170,7 @@ def _sweep(work, atoms, gram, w, low, high, curvature, minimiser, parameters, ev
             if old == 0:
                 if low[atoms[a]] <= resid[a] <= high[atoms[a]]:
                     continue
-            elif curvature(old, atoms[a], parameters) <= _STIFF:
+            elif work[_STIFFNESS, a] <= _STIFF:
                 continue
         codes[a] = minimiser(resid[a] + old, atoms[a], parameters)
         if codes[a] != old:
@@ -226,7 +226,8 @@ def _accept(work, w):
 
 @_part
 def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol):
-    """One guarded Newton step on the support; returns its outcome and the length of the kept factor.
+    """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
+    unknown), and the length of the kept factor.
 
     Between sign changes the elastic net's objective is quadratic, so the full step is its exact minimiser there.
     A step that changes signs is first tried with those codes at zero, then cut at the first of them, then halved.
@@ -236,7 +237,7 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
     k = 0
     for a in range(w):
         if codes[a] != 0:
-            curv = curvature(codes[a], atoms[a], parameters)
+            curv = work[_STIFFNESS, a] = curvature(codes[a], atoms[a], parameters)
             if curv <= _STIFF:
                 support[k] = a
                 work[_CURV, k] = curv
@@ -260,16 +261,16 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
             after = max(after, abs(trial_resid[a] - derivative(trial[a], atoms[a], parameters)))
         if after <= max(tol, 0.5 * before):
             _accept(work, w)
-            return _MINIMISED, n_kept
+            return _MINIMISED, after, n_kept
     start = _objective(codes, corr, resid, atoms, w, value, parameters)
     for attempt in range(12):
         if _objective(trial, corr, trial_resid, atoms, w, value, parameters) < start:
             _accept(work, w)
-            return _SIGN_CHANGED if crossed else _MINIMISED, n_kept
+            return _SIGN_CHANGED if crossed else _MINIMISED, FAR, n_kept
         length *= _first_crossing(codes, support, step, k) * (1 + 1e-12) if attempt == 0 and crossed else 0.5
         _trial_point(work, support, k, w, length, atoms, low, high)
         _residual_correlations(trial, corr, gram, w, trial_resid)
-    return _REFUSED, n_kept
+    return _REFUSED, FAR, n_kept
 
 
 @_part
@@ -285,15 +286,16 @@ def _solve_working_set(
     gap = 0.0
     outcome = _MINIMISED
     for _ in range(_NEWTON):
-        _sweep(work, atoms, gram, w, low, high, curvature, minimiser, parameters, outcome == _REFUSED)
-        outcome = _SIGN_CHANGED
+        _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome == _REFUSED)
+        outcome, left = _SIGN_CHANGED, FAR
         while outcome == _SIGN_CHANGED:
-            outcome, n_kept = _newton_step(
+            outcome, left, n_kept = _newton_step(
                 work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol
             )
-        gap = 0.0
+        gap = left if left < FAR else 0.0
         for a in range(w):
-            gap = max(gap, _violation(codes[a], resid[a], atoms[a], low, high, derivative, parameters))
+            if codes[a] == 0 or work[_STIFFNESS, a] > _STIFF or left == FAR:
+                gap = max(gap, _violation(codes[a], resid[a], atoms[a], low, high, derivative, parameters))
         if gap <= tol:
             break
     return gap, n_kept
@@ -369,6 +371,7 @@ def _load(ints, work, w, n_new, x, D, G, gram):
         same += 1
     for a in range(w, w + n_new):
         work[_CORR, a] = _dot(D[atoms[a]], x)
+        work[_STIFFNESS, a] = 0
         if a >= same:
             source, row = G[atoms[a]], gram[a]
             for b in range(a + 1):
@@ -434,7 +437,7 @@ def encode_chunk(
     """
     n, m = X.shape
     r = D.shape[0]
-    work = np.empty((8, r))
+    work = np.empty((9, r))
     ints = np.empty((5, r), np.int64)
     for a in range(r):
         ints[_LOADED, a] = -1
