@@ -2,24 +2,31 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+USE    := $(VENV)/.use
+DEV    := $(VENV)/.dev
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
 .PHONY: demo test lint bench clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml
-	@echo "── setting up $(VENV): a private environment (once, a few minutes)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "SparLow needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+$(USE): pyproject.toml
+	@echo "── setting up $(VENV), a private environment (once, about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "SparLow needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --upgrade "pip>=24" | tail -n 1
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e ".[dev]" | grep -E "^(Successfully|Requirement already satisfied: sparlow)" || { echo "installation failed: see above"; exit 1; }
+	@$(PIP) --upgrade "pip>=24"
+	@$(PIP) --editable ".[plots]"
 	@touch $@
 
-demo: $(READY)
+$(DEV): $(USE)
+	@echo "── adding the tools of development (once, about a minute)"
+	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+demo: $(USE)
 	@$(BIN)/python examples/01_codes_of_digits.py --output demo
 	@echo "── demo finished: open the pictures above"
 
-test: $(READY)
+test: $(DEV)
 	@echo "── 1/3 checkers"
 	@$(MAKE) --no-print-directory lint
 	@echo "── 2/3 small cases without compilation, for true coverage of the kernels"
@@ -28,12 +35,12 @@ test: $(READY)
 	@$(BIN)/python -m pytest -q --durations=5
 	@echo "── all tests passed"
 
-lint: $(READY)
+lint: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(READY)
+bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py
 
 clean:

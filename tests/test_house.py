@@ -129,7 +129,7 @@ def test_images_show_each_vector_upright():
 def test_explanation_shows_the_largest_codes_first():
     code = np.array([0.1, 0.0, -0.7])
     axes = plots.explanation(np.zeros(4), np.eye(4)[:3], code, (2, 2), n_atoms=3)
-    assert [ax.get_title() for ax in axes] == ["image", "2 atoms", "-0.70", "+0.10", ""]
+    assert [ax.get_title() for ax in axes] == ["image", "from 2 atoms", "-0.70", "+0.10", ""]
     np.testing.assert_allclose(axes[1].images[0].get_array(), [[0.1, 0], [-0.7, 0]])
 
 

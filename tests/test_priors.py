@@ -11,7 +11,7 @@ import scipy.special
 from sklearn.base import clone
 from sklearn.feature_selection import SelectKBest
 
-from sparlow import ElasticNet, KLDivergence, _kernels
+from sparlow import ElasticNet, KLDivergence, _kernels, encode
 from tests import cases
 
 pytestmark = pytest.mark.interpreted
@@ -84,6 +84,7 @@ def test_priors_are_values(prior):
         lambda: ElasticNet(math.nan),
         lambda: ElasticNet(math.inf),
         lambda: ElasticNet("0.1"),
+        lambda: ElasticNet(True),
         lambda: ElasticNet(0.0, 0.0),
         lambda: ElasticNet(0.1, 0.1, positive="no"),
         lambda: KLDivergence(0.0),
@@ -94,6 +95,29 @@ def test_priors_are_values(prior):
 def test_bad_parameters_are_named(make):
     with pytest.raises(ValueError, match=r"ElasticNet|KLDivergence"):
         make()
+
+
+def broken(**changes):
+    """The user's own prior with some of its parts replaced."""
+    return type("Broken", (cases.OwnPrior,), changes)((0.1,) * R)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(parameters=lambda self, r: [0.1, 0.1]), "fails for atom 6"),
+        (dict(interval=lambda self, r: (np.zeros(3), np.ones(3))), "two arrays of 7 numbers"),
+        (dict(interval=lambda self, r: (np.ones(r), -np.ones(r))), "lower end"),
+        (dict(interval=lambda self, r: (-1.0, 1.0)), "not optimal by derivative and interval"),
+        (dict(minimiser=staticmethod(lambda target, atom, p: target)), "not optimal by derivative and interval"),
+        (dict(curvature=staticmethod(lambda code, atom, p: -1.0)), "curvature is negative"),
+        (dict(derivative=lambda code, atom, p: 0.1), "fails for atom"),
+    ],
+)
+def test_a_prior_whose_parts_do_not_fit_is_refused(changes, message):
+    X, D = cases.gaussian(3, 5, R)
+    with pytest.raises(ValueError, match=message):
+        encode(X, D, broken(**changes))
 
 
 def test_wright_omega_equals_scipy():

@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from threadpoolctl import ThreadpoolController
 
 from . import _kernels
-from .priors import Prior
+from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def encode(
     dictionary : array of shape (r, m)
         Atoms of unit norm.
     prior : Prior
-        For instance ``ElasticNet(0.1)``.
+        For instance ``ElasticNet(0.1)``. With l2 = 0, l1 is ``alpha`` of scikit-learn's ``sparse_encode``.
     start : sparse matrix of shape (n, r), optional
         Codes to start from, usually those of the same samples for a dictionary close to this one.
     tol : float, optional
@@ -91,9 +91,9 @@ def encode(
     tol = _check_tol(tol, D.dtype)
     n, r = X.shape[0], D.shape[0]
     begin = _check_start(start, (n, r), D.dtype, prior)
-    low, high, dense = _interval(prior, r)
+    numbers, low, high, dense = _prior_numbers(prior, r)
     narrowest = float(np.min(high - low))
-    common = (*_frozen(low, high), *prior.compiled(), prior.parameters(r))
+    common = (*_frozen(low, high), *prior.compiled(), numbers)
     add_limit = r if dense else _kernels.ADD_LIMIT
     D_single = D.astype(np.float32, copy=False)
 
@@ -215,7 +215,7 @@ def optimality_gap(
     X, D = _check_data(X, dictionary)
     n, r = X.shape[0], D.shape[0]
     codes = _csr(codes, "codes", (n, r), D.dtype)
-    low, high, _ = _interval(_check_prior(prior), r)
+    _, low, high, _ = _prior_numbers(_check_prior(prior), r)
     derivative = prior.compiled()[1]
     gaps = np.zeros(n)
     for rows in _chunks(n, D):
@@ -260,7 +260,7 @@ def _check_prior(prior: Prior) -> Prior:
 def _check_tol(tol: float | None, dtype: np.dtype[Any]) -> float:
     if tol is None:
         return 1e-9 if dtype == np.float64 else 1e-5
-    if not tol > 0:
+    if not (isinstance(tol, (int, float, np.number)) and tol > 0):
         raise ValueError(f"tol must be a positive number, got {tol!r}.")
     return float(tol)
 
@@ -290,11 +290,11 @@ def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior
     return codes
 
 
-def _interval(prior: Prior, r: int) -> tuple[Array, Array, bool]:
-    """∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
-    low, high = prior.interval(r)
+def _prior_numbers(prior: Prior, r: int) -> tuple[Array, Array, Array, bool]:
+    """Parameters, ∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
+    numbers, low, high = checked_numbers(prior, r)
     dense = bool(np.any((low > 0) | (high < 0)))
-    return np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
+    return numbers, np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
 
 
 def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
@@ -362,7 +362,7 @@ def _frozen(*arrays: Array) -> tuple[Any, ...]:
 def _map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
     """A scalar function of the prior, of each stored code."""
     indices = codes.indices.astype(np.int32, copy=False)
-    return _kernels.map_scalar(function, *_frozen(codes.data, indices), prior.parameters(codes.shape[1]))
+    return _kernels.map_scalar(function, *_frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
 
 
 def _product(part: Any, D: Array) -> Array:
@@ -409,7 +409,7 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
     """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
     n, r = codes.shape
     dtype = codes.dtype
-    if isinstance(gradient, tuple):
+    if isinstance(gradient, (tuple, list)) and len(gradient) == 2 and np.ndim(gradient[0]) == 2:
         left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient)
         if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
             raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")

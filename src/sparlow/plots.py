@@ -78,7 +78,7 @@ def explanation(
     code, dictionary = np.asarray(code, dtype=float), np.asarray(dictionary, dtype=float)
     chosen = np.argsort(-np.abs(code))[: min(n_atoms, np.count_nonzero(code))]
     _, axes = _pyplot().subplots(1, n_atoms + 2, figsize=(1.3 * (n_atoms + 2), 1.7), squeeze=False)
-    panels = [(np.asarray(image, dtype=float), "image"), (code @ dictionary, f"{np.count_nonzero(code)} atoms")]
+    panels = [(np.asarray(image, dtype=float), "image"), (code @ dictionary, f"from {np.count_nonzero(code)} atoms")]
     panels += [(dictionary[j], f"{code[j]:+.2f}") for j in chosen]
     for ax, (vector, title) in zip(axes[0], panels, strict=False):
         ax.imshow(vector.reshape(shape), cmap="gray", interpolation="nearest")

@@ -83,9 +83,53 @@ def _compiled(kind: type[Prior]) -> tuple[Any, Any, Any, Any]:
     return value, derivative, curvature, minimiser
 
 
+def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]:
+    """``parameters, low, high`` of a prior for ``n_atoms`` atoms, after a look at whether its parts fit together.
+
+    Compiled functions do not see the end of an array, and a solver cannot tell a wrong prior from a hard problem. So
+    the functions are tried here, in Python, on a few numbers for the first and the last atom.
+    """
+    name = type(prior).__name__
+    numbers = np.array(prior.parameters(n_atoms), dtype=np.float64).ravel()
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, np.float64), (n_atoms,)) for end in prior.interval(n_atoms))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}.interval must give two arrays of {n_atoms} numbers, one per atom: {error}."
+        ) from error
+    if not np.all(low <= high):
+        raise ValueError(f"{name}.interval: the lower end of ∂g(0) must not be above the upper end, nor be NaN.")
+    for atom in {0, n_atoms - 1}:
+        end = high[atom] if math.isfinite(high[atom]) else 0.0
+        for target in (-1.0 - abs(end), -0.1, 0.9 * end, 0.1, 1.0 + abs(end)):
+            _check_parts(prior, name, target, atom, numbers, low[atom], high[atom])
+    return numbers, low.copy(), high.copy()
+
+
+def _check_parts(prior: Prior, name: str, target: float, atom: int, numbers: Vector, low: float, high: float) -> None:
+    """The minimiser's code must satisfy target − code ∈ ∂g(code), and g be convex there."""
+    try:
+        code = prior.minimiser(target, atom, numbers)
+        if code == 0:
+            fits = low - 1e-9 <= target <= high + 1e-9
+        else:
+            slope = prior.derivative(code, atom, numbers)
+            fits = abs(target - code - slope) <= 1e-6 * (abs(target) + abs(slope)) and not low < target < high
+            prior.value(code, atom, numbers)
+            if prior.curvature(code, atom, numbers) < 0:
+                raise ValueError(f"{name}.curvature is negative at {code:.3g}: g must be convex.")
+    except (IndexError, TypeError, ZeroDivisionError) as error:
+        raise ValueError(f"{name} fails for atom {atom} of the dictionary: {error}.") from error
+    if not fits:
+        raise ValueError(
+            f"{name}: for target {target:.3g}, atom {atom}, minimiser gives {code:.3g}, which is not optimal by "
+            "derivative and interval. The three must describe the same g."
+        )
+
+
 def _require(prior: Prior, name: str, *, zero_allowed: bool) -> None:
     number = getattr(prior, name)
-    good = isinstance(number, (int, float, np.number)) and math.isfinite(number)
+    good = isinstance(number, (int, float, np.number)) and not isinstance(number, bool) and math.isfinite(number)
     if not (good and (number >= 0 if zero_allowed else number > 0)):
         least = "zero or a positive number" if zero_allowed else "a positive number"
         raise ValueError(f"{type(prior).__name__}: {name} must be {least}, got {number!r}.")
