@@ -259,7 +259,7 @@ def main(repeats, threads, output):
         "\n## Growth in n (MNIST, r = 1000, λ₁ = 0.1)\n\n| n | nonzeros | s | µs per sample | MB beyond X and codes |"
     )
     print("|---" * 5 + "|")
-    results["growth"] = growth()
+    results["growth"] = growth() if DATA else print("| needs MNIST: name its folder with SPARLOW_DATA |||||")
     print("\n## Exactness: largest optimality gap of 100 samples\n\n| set | atoms | λ₁ | nonzeros | gap |")
     print("|---" * 5 + "|")
     results["exactness"] = exactness()

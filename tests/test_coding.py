@@ -114,7 +114,7 @@ def test_degenerate_dictionaries(kind, l2):
     r=st.integers(1, 40),
     l1=st.floats(1e-3, 2.0),
     l2=st.sampled_from([0.0, 1e-6, 1e-2, 1.0]),
-    scale=st.sampled_from([1e-12, 1e-3, 1.0, 1e6, 1e40]),
+    scale=st.sampled_from([1e-12, 1e-3, 1.0, 1e6, 1e40, 1e100]),
     coherence=st.sampled_from([0.0, 1.0, 100.0]),
     seed=st.integers(0, 10_000),
 )
@@ -124,6 +124,70 @@ def test_optimal_over_shapes_scales_and_coherence(n, m, r, l1, l2, scale, cohere
     X = scale * cases.unit(rng.standard_normal((n, m)))
     prior = ElasticNet(l1 * scale, l2)
     assert dense_gap(X, D, prior, encode(X, D, prior)).max() <= 1e-8
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    name=st.sampled_from(cases.PRIORS),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    shape=st.sampled_from([(1, 1), (8, 3), (8, 60), (30, 60)]),
+    coherence=st.sampled_from([0.0, 100.0]),
+    twice=st.booleans(),
+    warm=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+def test_optimal_or_warned_for_all_priors_precisions_and_starts(name, dtype, shape, coherence, twice, warm, seed):
+    rng = np.random.default_rng(seed)
+    m, r = shape
+    D = cases.unit(rng.standard_normal((r, m)) + coherence * rng.standard_normal(m))
+    if twice:
+        D = np.vstack([D, D])
+    X = cases.unit(rng.standard_normal((4, m))).astype(dtype)
+    prior = cases.priors(len(D))[name]
+    start = sp.csr_array(rng.standard_normal((4, len(D))) * (rng.random((4, len(D))) < 0.3)) if warm else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        codes = encode(X, D, prior, start=start)
+    gap = optimality_gap(X.astype(float), cases.unit(D.astype(dtype).astype(float)), prior, codes).max()
+    assert caught or gap <= (1e-8 if dtype == np.float64 else 1e-4)
+    assert not caught or dtype == np.float32
+
+
+@small
+@pytest.mark.parametrize(
+    ("X", "D", "prior"),
+    [
+        (np.eye(4)[:1], np.eye(4), ElasticNet(0.0, 0.1)),
+        (np.array([[1.0, 0, 0], [0, 0, 0]]), np.eye(3), ElasticNet(0.0, 0.1)),
+        (np.array([[0.6, 0.8]]), np.array([[0.6, 0.8]] * 5), ElasticNet(1e-7, 0.0)),
+        (cases.gaussian(3, 10, 40)[0], cases.gaussian(3, 10, 40)[1], KLDivergence(0.05, mean=1.0, threshold=0.5)),
+    ],
+)
+def test_atoms_on_the_edge_of_the_interval(X, D, prior):
+    assert optimality_gap(X, D, prior, encode(X, D, prior)).max() <= 1e-8
+
+
+def test_lasso_with_tiny_weight_and_coherent_duplicates():
+    rng = np.random.default_rng(0)
+    D = cases.unit(rng.standard_normal((60, 8)) + 100 * rng.standard_normal(8))
+    D[30:] = D[:30]
+    X = cases.unit(rng.standard_normal((50, 8)))
+    prior = ElasticNet(1e-4, 0.0)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        codes = encode(X, D, prior)
+    assert np.all(np.isfinite(codes.data))
+    assert np.median(dense_gap(X, D, prior, codes)) <= 1e-8
+
+
+@small
+def test_negative_codes_are_not_optimal_for_a_positive_prior():
+    X, D = cases.gaussian(6, 10, 20)
+    signed, prior = encode(X, D, ElasticNet(0.1, 0.01)), ElasticNet(0.1, 0.01, positive=True)
+    negative = (signed.toarray() < 0).any(axis=1)
+    assert negative.any()
+    assert np.all(np.isinf(optimality_gap(X, D, prior, signed)) == negative)
+    assert np.all(np.isinf(objective(X, D, prior, signed)) == negative)
 
 
 @small
@@ -194,6 +258,13 @@ def test_integers_become_float64():
     np.testing.assert_allclose(codes.toarray(), [[2.5, 0], [0, 0.5]])
 
 
+def _beyond():
+    """A matrix whose index lies: column 9 of 3."""
+    lie = sp.csr_array(np.eye(2, 3))
+    lie.indices[0] = 9
+    return lie
+
+
 @small
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -210,6 +281,11 @@ def test_integers_become_float64():
         (dict(prior=0.1), "ElasticNet"),
         (dict(tol=0.0), "tol"),
         (dict(tol=-1.0), "tol"),
+        (dict(tol="a"), "tol"),
+        (dict(tol=np.inf), "tol"),
+        (dict(X=np.full((2, 3), 1e200)), "entries above"),
+        (dict(X=np.full((2, 3), 1e25, np.float32)), "entries above"),
+        (dict(start=_beyond()), "ind"),
         (dict(start=sp.csr_array((2, 5))), "start must have shape"),
         (dict(start=np.full((2, 3), np.nan)), "start contains NaN"),
         (dict(prior=cases.OwnPrior((0.1,))), "1 weights for 3 atoms"),

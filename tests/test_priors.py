@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.special
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from sparlow import ElasticNet, KLDivergence, _kernels, encode
 from tests import cases
@@ -74,6 +77,28 @@ def test_priors_are_values(prior):
         prior.positive = True
     holder = clone(SelectKBest(k=prior))  # any estimator: a parameter that is a prior survives clone
     assert holder.get_params()["k"] == prior
+
+
+class Coder(TransformerMixin, BaseEstimator):
+    """The smallest estimator with a prior as parameter."""
+
+    def __init__(self, prior=None):
+        self.prior = prior
+
+    def fit(self, X, y=None):
+        self.dictionary_ = cases.unit(X[:20])
+        return self
+
+    def transform(self, X):
+        return encode(X, self.dictionary_, self.prior)
+
+
+def test_grid_search_over_priors():
+    X, _ = cases.gaussian(60, 6, 1)
+    grid = {"coder__prior": [ElasticNet(5.0), ElasticNet(0.01), KLDivergence(0.05)]}
+    pipeline = Pipeline([("coder", Coder()), ("ridge", Ridge(1e-3))])
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, X[:, 0])
+    assert search.best_params_["coder__prior"] == ElasticNet(0.01)
 
 
 @pytest.mark.parametrize(

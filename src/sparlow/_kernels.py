@@ -36,6 +36,7 @@ _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
 _ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
 ADD_LIMIT = 8  # … and at most max(ADD_LIMIT, support / 2) of them at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
+_PIVOT, _PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
 _ROUNDS = 1000  # additions to the working set, and …
 _NEWTON = 100  # … rounds within it, before a sample is given up
 
@@ -64,22 +65,30 @@ def _dot(a, b):
 
 
 @_part
+def _norm(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        entry = float(x[i])
+        total += entry * entry
+    return math.sqrt(total)
+
+
+@_part
 def _subtract_multiple(y, alpha, x, n):
     for i in range(n):
         y[i] -= alpha * x[i]
 
 
 @_part
-def _extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept):
+def _extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
     """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
 
-    ``L[i, i]`` holds the inverse pivot. Pivots below rounding are raised to it: the factor of a slightly larger,
-    positive definite matrix, so that a step solved with it is still one of descent.
+    ``L[i, i]`` holds the inverse pivot. Pivots below ``floor``, the rounding error of K, are raised to it: the factor
+    of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent.
     """
     i = 0
     while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
         i += 1
-    floor = 1e-13 if L.itemsize == 8 else 1e-6
     while i + 1 < k:  # two rows at a time: each earlier row is read once for both
         row_a, row_b, L_a, L_b = K[support[i]], K[support[i + 1]], L[i], L[i + 1]
         for j in range(i):
@@ -141,7 +150,7 @@ def _solve_factored(L, b, k):
 
 @_part
 def _residual_correlations(codes, corr, gram, w, out):
-    """Z = c − φG on the working set."""
+    """z = c − φG on the working set."""
     for a in range(w):
         out[a] = corr[a]
     for a in range(w):
@@ -225,7 +234,7 @@ def _accept(work, w):
 
 
 @_part
-def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol):
+def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor):
     """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
     unknown), and the length of the kept factor.
 
@@ -242,13 +251,16 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
                 support[k] = a
                 work[_CURV, k] = curv
                 k += 1
-    n_kept = _extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept)
+    n_kept = _extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor)
     before = 0.0
     for s in range(k):
         a = support[s]
         step[s] = resid[a] - derivative(codes[a], atoms[a], parameters)
         before = max(before, abs(step[s]))
     _solve_factored(factor, step, k)
+    for s in range(k):
+        if not abs(step[s]) < 1e100:  # a singular system in disguise
+            return _REFUSED, FAR, n_kept
 
     trial, trial_resid = work[_TRIAL], work[_TRIAL_RESID]
     length = 1.0
@@ -275,7 +287,7 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
 
 @_part
 def _solve_working_set(
-    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol
+    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol, floor
 ):
     """Coordinate steps bring codes in, Newton steps solve for those that are in, until the set is optimal to ``tol``.
 
@@ -288,9 +300,11 @@ def _solve_working_set(
     for _ in range(_NEWTON):
         _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome == _REFUSED)
         outcome, left = _SIGN_CHANGED, FAR
-        while outcome == _SIGN_CHANGED:
+        for _ in range(w + 10):
+            if outcome != _SIGN_CHANGED:
+                break
             outcome, left, n_kept = _newton_step(
-                work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol
+                work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor
             )
         gap = left if left < FAR else 0.0
         for a in range(w):
@@ -306,9 +320,9 @@ def _solve_working_set(
 
 @_part
 def _screen(c, gram, atoms, codes, w, low, high, support, z):
-    """Z = c − φG for all atoms, in the precision of ``c`` and ``gram``; returns the largest violation outside the set.
+    """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
 
-    Members of the working set are marked optimal by putting z in the middle of the interval.
+    From z = c − φG, in place of z: the distance to the interval, negative inside it. Members of the set get −∞.
     """
     r = z.shape[0]
     for j in range(r):
@@ -329,24 +343,25 @@ def _screen(c, gram, atoms, codes, w, low, high, support, z):
     while k > 0:
         k -= 1
         _subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
-    for a in range(w):
-        z[atoms[a]] = low[atoms[a]] / 2 + high[atoms[a]] / 2
-    worst = z[0] * 0 - _FAR_SINGLE
     for j in range(r):
-        worst = max(worst, max(z[j] - high[j], low[j] - z[j]))
+        z[j] = max(z[j] - high[j], low[j] - z[j])
+    for a in range(w):
+        z[atoms[a]] = -_FAR_SINGLE
+    worst = z[0]
+    for j in range(r):
+        worst = max(worst, z[j])
     return worst
 
 
 @_part
-def _select(z, low, high, worst, margin, limit, candidates, violations):
-    """The atoms that violate optimality most, about ``limit`` of them; ``margin`` is the rounding error of z."""
+def _select(z, worst, margin, limit, candidates, violations):
+    """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
     cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
     n = 0
     for j in range(z.shape[0]):
-        violation = max(z[j] - high[j], low[j] - z[j])
-        if violation >= cut:
+        if z[j] >= cut:
             candidates[n] = j
-            violations[n] = violation
+            violations[n] = z[j]
             n += 1
     while n > limit and cut < worst:
         cut = (cut + worst) / 2
@@ -449,6 +464,7 @@ def encode_chunk(
         low_screen[a], high_screen[a] = max(low[a], -far), min(high[a], far)
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
     rounding = 6e-8 if X.itemsize == 4 else 1.2e-16
+    floor = _PIVOT_SINGLE if G.itemsize == 4 else _PIVOT
     size = min(r, 64)
     gram, factor = _square(size), _square(size)
     counts, gaps = np.zeros(n, np.int64), np.zeros(n)
@@ -457,7 +473,7 @@ def encode_chunk(
     atoms, codes, candidates = ints[_ATOM], work[_CODE], ints[_CANDIDATE]
     for i in range(n):
         x = X[i]
-        norm = math.sqrt(_dot(x, x))
+        norm = _norm(x)
         w = n_kept = n_new = 0
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
@@ -477,7 +493,7 @@ def encode_chunk(
                 if complete:
                     break
                 limit = max(add_limit, k // 2)
-                n_new = _select(z, low_screen, high_screen, worst, margin, limit, candidates, violations)
+                n_new = _select(z, worst, margin, limit, candidates, violations)
                 for s in range(n_new):
                     atoms[w + s] = candidates[s]
                     codes[w + s] = 0
@@ -488,7 +504,7 @@ def encode_chunk(
             w += n_new
             gap, n_kept = _solve_working_set(
                 work, ints, gram, factor, n_kept, w, low, high,
-                value, derivative, curvature, minimiser, parameters, tol * norm if norm > 0 else tol,
+                value, derivative, curvature, minimiser, parameters, tol * norm if norm > 0 else tol, floor,
             )  # fmt: skip
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
@@ -535,7 +551,17 @@ def solve_supports(indptr, indices, curv, weights, G, largest):
         first, last = indptr[i], indptr[i + 1]
         k = last - first
         if k <= largest:
-            _extend_factor(G, indices[first:last], curv[first:last], k, L, kept, kept_curv, 0)
+            _extend_factor(
+                G,
+                indices[first:last],
+                curv[first:last],
+                k,
+                L,
+                kept,
+                kept_curv,
+                0,
+                _PIVOT_SINGLE if G.itemsize == 4 else _PIVOT,
+            )
             _solve_factored(L, weights[first:last], k)
 
 
@@ -559,7 +585,7 @@ def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, 
 def wright_omega(x):
     """The solution ω > 0 of ω + log ω = x, for real x, to full precision.
 
-    A starting value good to a few percent, then two steps of Fritsch, Shafer and Crowley, each of fourth order.
+    A starting value good to a few percent, then three steps of Fritsch, Shafer and Crowley, each of fourth order.
     """
     if x < -50.0:
         return math.exp(x)

@@ -8,11 +8,13 @@ Samples are rows of X (n, m), atoms are unit-norm rows of D (r, m), codes are sp
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
+import numbers
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import joblib
@@ -91,9 +93,9 @@ def encode(
     tol = _check_tol(tol, D.dtype)
     n, r = X.shape[0], D.shape[0]
     begin = _check_start(start, (n, r), D.dtype, prior)
-    numbers, low, high, dense = _prior_numbers(prior, r)
+    parameters, low, high, dense = _prior_numbers(prior, r)
     narrowest = float(np.min(high - low))
-    common = (*_frozen(low, high), *prior.compiled(), numbers)
+    common = (*_frozen(low, high), *prior.compiled(), parameters)
     add_limit = r if dense else _kernels.ADD_LIMIT
     D_single = D.astype(np.float32, copy=False)
 
@@ -112,6 +114,8 @@ def encode(
         parts = list(threads.map(code, _chunks(n, D)))
 
     counts, indices, data, gaps = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not np.all(np.isfinite(data)):
+        raise FloatingPointError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
     _warn_unconverged(gaps, tol, D.dtype)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
     codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
@@ -165,6 +169,8 @@ def pullback(
     prior = _check_prior(prior)
     n, (r, m) = X.shape[0], D.shape
     codes = _csr(codes, "codes", (n, r), D.dtype)
+    if np.any(_infeasible(prior, codes)):
+        raise ValueError(f"codes has negative entries, which {prior} does not allow: are they of another prior?")
     entries = _gradient_entries(gradient, codes)
     _, _, curvature, _ = prior.compiled()
     curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
@@ -202,7 +208,7 @@ def objective(
     for rows in _chunks(X.shape[0], D):
         residual = _dense_chunk(X, rows, D) - codes[rows] @ D
         totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
-    return totals
+    return np.where(_infeasible(prior, codes), np.inf, totals)
 
 
 def optimality_gap(
@@ -227,7 +233,7 @@ def optimality_gap(
         violation[sample, phi.indices] = np.abs(z[sample, phi.indices] - slope)
         norms = np.linalg.norm(x, axis=1)
         gaps[rows] = violation.max(axis=1) / np.where(norms > 0, norms, 1)
-    return gaps
+    return np.where(_infeasible(prior, codes), np.inf, gaps)
 
 
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +266,7 @@ def _check_prior(prior: Prior) -> Prior:
 def _check_tol(tol: float | None, dtype: np.dtype[Any]) -> float:
     if tol is None:
         return 1e-9 if dtype == np.float64 else 1e-5
-    if not (isinstance(tol, (int, float, np.number)) and tol > 0):
+    if not (isinstance(tol, numbers.Real) and not isinstance(tol, bool) and 0 < tol < np.inf):
         raise ValueError(f"tol must be a positive number, got {tol!r}.")
     return float(tol)
 
@@ -271,6 +277,7 @@ def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) ->
     if codes.shape != shape:
         raise ValueError(f"{name} must have shape {shape} (samples × atoms), got {codes.shape}.")
     out = sp.csr_array(codes, dtype=dtype)
+    out.check_format(full_check=True)
     if not (out.has_canonical_format and np.all(out.data)):
         out = out.copy()
         out.sum_duplicates()
@@ -278,6 +285,12 @@ def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) ->
     if not np.all(np.isfinite(out.data)):
         raise ValueError(f"{name} contains NaN or infinite values.")
     return out
+
+
+def _infeasible(prior: Prior, codes: sp.csr_array) -> Array:
+    """Samples with a negative code where the prior allows none."""
+    negative = sp.csr_array((codes.data < 0, codes.indices, codes.indptr), shape=codes.shape)
+    return prior.positive & (np.array(negative.sum(axis=1)).ravel() > 0)
 
 
 def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior: Prior) -> sp.csr_array:
@@ -292,9 +305,9 @@ def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior
 
 def _prior_numbers(prior: Prior, r: int) -> tuple[Array, Array, Array, bool]:
     """Parameters, ∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
-    numbers, low, high = checked_numbers(prior, r)
+    parameters, low, high = checked_numbers(prior, r)
     dense = bool(np.any((low > 0) | (high < 0)))
-    return numbers, np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
+    return parameters, np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
 
 
 def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
@@ -303,7 +316,8 @@ def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
         precision = " or convert X to float64" if dtype == np.float32 else ""
         warnings.warn(
             f"{failed} of {len(gaps)} samples did not reach the optimality gap tol={tol:.1g} (largest gap "
-            f"{np.max(gaps):.1g}). Raise tol{precision}; a larger l2 of ElasticNet or less coherent atoms also help.",
+            f"{np.max(gaps):.1g}). Raise tol{precision}; more curvature of the prior (l2 of ElasticNet) and less "
+            "coherent atoms help too.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -333,7 +347,17 @@ class _Threads:
         self._limit.__exit__(*error)
 
     def map(self, function: Callable[[slice], T], chunks: list[slice]) -> Iterator[T]:
-        return (self._pool.map if self._pool is not None else map)(function, chunks)
+        """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
+        if self._pool is None:
+            yield from map(function, chunks)
+            return
+        pending: collections.deque[Future[T]] = collections.deque()
+        for chunk in chunks:
+            pending.append(self._pool.submit(function, chunk))
+            if len(pending) > 4 * self._n:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 @functools.cache
@@ -347,8 +371,15 @@ def _chunks(n: int, D: Array) -> list[slice]:
 
 
 def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
+    """Some rows as a plain array, small enough in value that squares do not overflow."""
     part = X[rows]
-    return np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
+    dense = np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
+    limit = 1e18 if D.dtype == np.float32 else 1e150
+    if max(dense.max(), -dense.min()) > limit:
+        raise ValueError(
+            f"X has entries above {limit:.0g} in {D.dtype}: divide it (and the prior's weights) by its scale."
+        )
+    return dense
 
 
 def _frozen(*arrays: Array) -> tuple[Any, ...]:
@@ -397,7 +428,7 @@ def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
 
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
     """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
-    largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x)))
+    largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
     in_range = largest == 0 or 1e-20 < largest < 1e20
     return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
 

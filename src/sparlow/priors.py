@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]
     the functions are tried here, in Python, on a few numbers for the first and the last atom.
     """
     name = type(prior).__name__
-    numbers = np.array(prior.parameters(n_atoms), dtype=np.float64).ravel()
+    parameters = np.array(prior.parameters(n_atoms), dtype=np.float64).ravel()
     try:
         low, high = (np.broadcast_to(np.asarray(end, np.float64), (n_atoms,)) for end in prior.interval(n_atoms))
     except (TypeError, ValueError) as error:
@@ -102,21 +103,23 @@ def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]
     for atom in {0, n_atoms - 1}:
         end = high[atom] if math.isfinite(high[atom]) else 0.0
         for target in (-1.0 - abs(end), -0.1, 0.9 * end, 0.1, 1.0 + abs(end)):
-            _check_parts(prior, name, target, atom, numbers, low[atom], high[atom])
-    return numbers, low.copy(), high.copy()
+            _check_parts(prior, name, target, atom, parameters, low[atom], high[atom])
+    return parameters, low.copy(), high.copy()
 
 
-def _check_parts(prior: Prior, name: str, target: float, atom: int, numbers: Vector, low: float, high: float) -> None:
+def _check_parts(
+    prior: Prior, name: str, target: float, atom: int, parameters: Vector, low: float, high: float
+) -> None:
     """The minimiser's code must satisfy target − code ∈ ∂g(code), and g be convex there."""
     try:
-        code = prior.minimiser(target, atom, numbers)
+        code = prior.minimiser(target, atom, parameters)
         if code == 0:
             fits = low - 1e-9 <= target <= high + 1e-9
         else:
-            slope = prior.derivative(code, atom, numbers)
+            slope = prior.derivative(code, atom, parameters)
             fits = abs(target - code - slope) <= 1e-6 * (abs(target) + abs(slope)) and not low < target < high
-            prior.value(code, atom, numbers)
-            if prior.curvature(code, atom, numbers) < 0:
+            prior.value(code, atom, parameters)
+            if prior.curvature(code, atom, parameters) < 0:
                 raise ValueError(f"{name}.curvature is negative at {code:.3g}: g must be convex.")
     except (IndexError, TypeError, ZeroDivisionError) as error:
         raise ValueError(f"{name} fails for atom {atom} of the dictionary: {error}.") from error
@@ -129,7 +132,7 @@ def _check_parts(prior: Prior, name: str, target: float, atom: int, numbers: Vec
 
 def _require(prior: Prior, name: str, *, zero_allowed: bool) -> None:
     number = getattr(prior, name)
-    good = isinstance(number, (int, float, np.number)) and not isinstance(number, bool) and math.isfinite(number)
+    good = isinstance(number, numbers.Real) and not isinstance(number, bool) and math.isfinite(number)
     if not (good and (number >= 0 if zero_allowed else number > 0)):
         least = "zero or a positive number" if zero_allowed else "a positive number"
         raise ValueError(f"{type(prior).__name__}: {name} must be {least}, got {number!r}.")
@@ -217,7 +220,7 @@ class KLDivergence(Prior):
     mean : float, default=1e-3
         p > 0, the code that the prior prefers.
     threshold : float, default=1e-9
-        Codes below it are off the support.
+        Codes below it are priced linearly, so that they can be zero; off the support means exactly zero.
 
     Examples
     --------
