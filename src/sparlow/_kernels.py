@@ -343,10 +343,11 @@ def _screen(c, gram, atoms, codes, w, low, high, support, z):
     while k > 0:
         k -= 1
         _subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
+    far = _FAR_SINGLE if z.itemsize == 4 else FAR
     for j in range(r):
         z[j] = max(z[j] - high[j], low[j] - z[j])
     for a in range(w):
-        z[atoms[a]] = -_FAR_SINGLE
+        z[atoms[a]] = -far
     worst = z[0]
     for j in range(r):
         worst = max(worst, z[j])
@@ -493,7 +494,7 @@ def encode_chunk(
                 if complete:
                     break
                 limit = max(add_limit, k // 2)
-                n_new = _select(z, worst, margin, limit, candidates, violations)
+                n_new = min(r - w, _select(z, worst, margin, limit, candidates, violations))
                 for s in range(n_new):
                     atoms[w + s] = candidates[s]
                     codes[w + s] = 0
