@@ -259,7 +259,7 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
         before = max(before, abs(step[s]))
     _solve_factored(factor, step, k)
     for s in range(k):
-        if not abs(step[s]) < 1e100:  # a singular system in disguise
+        if not abs(step[s]) < 1e250:  # a singular system in disguise
             return _REFUSED, FAR, n_kept
 
     trial, trial_resid = work[_TRIAL], work[_TRIAL_RESID]
