@@ -107,7 +107,7 @@ def encode(
             if _single_precision_screens(x, narrowest):
                 C, screen = _product(X[rows].astype(np.float32, copy=False), D_single), G_single
             else:
-                C, screen = x @ D.T, G
+                C, screen = _product(x, D), G
             arrays = _frozen(x, C, D, G, screen)
             return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
 
