@@ -8,34 +8,28 @@ Samples are rows of X (n, m), atoms are unit-norm rows of D (r, m), codes are sp
 
 from __future__ import annotations
 
-import collections
-import functools
 import itertools
 import numbers
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-import joblib
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from threadpoolctl import ThreadpoolController
 
 from . import _kernels
+from .parallel import Threads, chunks, frozen
 from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
-T = TypeVar("T")
 
 _FLOATS = [np.float64, np.float32]
 _UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 _FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
-_CHUNK_NUMBERS = 1 << 18  # numbers in the dense arrays of one chunk
 
 
 def encode(
@@ -95,11 +89,11 @@ def encode(
     begin = _check_start(start, (n, r), D.dtype, prior)
     parameters, low, high, dense = _prior_numbers(prior, r)
     narrowest = float(np.min(high - low))
-    common = (*_frozen(low, high), *prior.compiled(), parameters)
+    common = (*frozen(low, high), *prior.compiled(), parameters)
     add_limit = r if dense else _kernels.ADD_LIMIT
     D_single = D.astype(np.float32, copy=False)
 
-    with _Threads(n_jobs) as threads:
+    with Threads(n_jobs) as threads:
         G, G_single = _gram(D, threads)
 
         def code(rows: slice) -> tuple[Array, Array, Array, Array]:
@@ -108,10 +102,10 @@ def encode(
                 C, screen = _product(X[rows].astype(np.float32, copy=False), D_single), G_single
             else:
                 C, screen = _product(x, D), G
-            arrays = _frozen(x, C, D, G, screen)
+            arrays = frozen(x, C, D, G, screen)
             return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
 
-        parts = list(threads.map(code, _chunks(n, D)))
+        parts = list(threads.map(code, chunks(n, max(D.shape))))
 
     counts, indices, data, gaps = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not np.all(np.isfinite(data)):
@@ -176,23 +170,23 @@ def pullback(
     curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
     largest = m if codes.nnz and curv.min() > _FLAT else r
 
-    with _Threads(n_jobs) as threads:
+    with Threads(n_jobs) as threads:
         G, _ = _gram(D, threads)
 
         def solve(rows: slice) -> Array:
             indptr, indices, curv_rows = _rows_of(codes, rows, curv)
             weights = entries(rows)
-            _kernels.solve_supports(indptr, indices, curv_rows, weights, *_frozen(G), largest)
+            _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(G), largest)
             for first, last in itertools.pairwise(indptr):
                 if last - first > largest:
                     part = slice(first, last)
                     weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
             return weights
 
-        chunks = _chunks(n, D)
-        Q = sp.csr_array((np.concatenate(list(threads.map(solve, chunks))), codes.indices, codes.indptr), shape=(n, r))
+        parts = chunks(n, max(D.shape))
+        Q = sp.csr_array((np.concatenate(list(threads.map(solve, parts))), codes.indices, codes.indptr), shape=(n, r))
         if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
-            return _dense_products(X, D, codes, Q, threads, chunks)
+            return _dense_products(X, D, codes, Q, threads, parts)
         return _sparse_products(X, D, codes, Q, threads)
 
 
@@ -205,7 +199,7 @@ def objective(
     value = _check_prior(prior).compiled()[0]
     penalties = _map_codes(value, codes, prior)
     totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
-    for rows in _chunks(X.shape[0], D):
+    for rows in chunks(X.shape[0], max(D.shape)):
         residual = _dense_chunk(X, rows, D) - codes[rows] @ D
         totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
     return np.where(_infeasible(prior, codes), np.inf, totals)
@@ -224,7 +218,7 @@ def optimality_gap(
     _, low, high, _ = _prior_numbers(_check_prior(prior), r)
     derivative = prior.compiled()[1]
     gaps = np.zeros(n)
-    for rows in _chunks(n, D):
+    for rows in chunks(n, max(D.shape)):
         x, phi = _dense_chunk(X, rows, D), codes[rows]
         z = (x - phi @ D) @ D.T
         violation = np.maximum(np.maximum(z - high, low - z), 0)
@@ -323,51 +317,7 @@ def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-# ── chunks and threads ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Threads:
-    """Runs functions over chunks on ``n_jobs`` threads, one BLAS thread each, results in order.
-
-    Chunks do not depend on the number of threads, and BLAS is held to one, so neither do the results.
-    """
-
-    def __init__(self, n_jobs: int | None) -> None:
-        self._n = joblib.effective_n_jobs(n_jobs)
-
-    def __enter__(self) -> _Threads:
-        self._limit = _blas().limit(limits=1, user_api="blas")
-        self._limit.__enter__()
-        self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        self._limit.__exit__(*error)
-
-    def map(self, function: Callable[[slice], T], chunks: list[slice]) -> Iterator[T]:
-        """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
-        if self._pool is None:
-            yield from map(function, chunks)
-            return
-        pending: collections.deque[Future[T]] = collections.deque()
-        for chunk in chunks:
-            pending.append(self._pool.submit(function, chunk))
-            if len(pending) > 4 * self._n:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _chunks(n: int, D: Array) -> list[slice]:
-    size = max(16, min(512, _CHUNK_NUMBERS // max(D.shape)))
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+# ── pieces of data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
@@ -382,18 +332,10 @@ def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
     return dense
 
 
-def _frozen(*arrays: Array) -> tuple[Any, ...]:
-    """Read-only views: one compiled kernel then serves arrays that are writeable, read-only or memory-mapped."""
-    views = tuple(np.asarray(array).view() for array in arrays)
-    for view in views:
-        view.flags.writeable = False
-    return views
-
-
 def _map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
     """A scalar function of the prior, of each stored code."""
     indices = codes.indices.astype(np.int32, copy=False)
-    return _kernels.map_scalar(function, *_frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
+    return _kernels.map_scalar(function, *frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
 
 
 def _product(part: Any, D: Array) -> Array:
@@ -405,10 +347,10 @@ def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tu
     indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
     entries = slice(indptr[0], indptr[-1])
     indices = matrix.indices[entries].astype(np.int32, copy=False)
-    return _frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
+    return frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
 
 
-def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
+def _gram(D: Array, threads: Threads) -> tuple[Array, Array]:
     """D Dᵀ, and the same in single precision."""
     r = len(D)
     G = np.empty((r, r), D.dtype)
@@ -422,7 +364,7 @@ def _gram(D: Array, threads: _Threads) -> tuple[Array, Array]:
             single[rows, : rows.stop] = lower
             single[: rows.start, rows] = lower[:, : rows.start].T
 
-    list(threads.map(fill, _chunks(r, D)))
+    list(threads.map(fill, chunks(r, max(D.shape))))
     return G, single
 
 
@@ -448,7 +390,7 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
 
         def factored(rows: slice) -> Array:
             indptr, indices, _ = _rows_of(codes, rows)
-            return _kernels.factored_entries(indptr, indices, *_frozen(left[rows], right))
+            return _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
 
         return factored
 
@@ -474,7 +416,7 @@ def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
     return (w - D @ correction) / h
 
 
-def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: _Threads) -> Array:
+def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
     """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
     r, m = D.shape
     columns = sp.csr_array((np.arange(Q.nnz), Q.indices, Q.indptr), shape=Q.shape).tocsc()
@@ -482,7 +424,7 @@ def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, thr
     bounds, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
     indptr, indices, q = _rows_of(Q, slice(0, Q.shape[0]))
     dense = np.empty((Q.shape[0], 0), D.dtype) if sp.issparse(X) else np.ascontiguousarray(X)
-    inputs = (*_frozen(bounds, samples, q_t, phi_t), indptr, indices, q, *_frozen(codes.data, dense))
+    inputs = (*frozen(bounds, samples, q_t, phi_t), indptr, indices, q, *frozen(codes.data, dense))
     gradient = np.empty((r, m), D.dtype)
 
     def block(atoms: slice) -> None:
@@ -495,12 +437,12 @@ def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, thr
             QtX = (sp.csr_array((q_t[entries], samples[entries], local), shape=(size, Q.shape[0])) @ X).toarray()
         gradient[atoms] = QtX - S @ D
 
-    list(threads.map(block, _chunks(r, D)))
+    list(threads.map(block, chunks(r, max(D.shape))))
     return gradient
 
 
 def _dense_products(
-    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: _Threads, chunks: list[slice]
+    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]
 ) -> Array:
     """Qᵀ(X − ΦD) − Φᵀ(QD), chunk by chunk with dense products: for supports so long that sparsity does not pay."""
 
@@ -509,6 +451,6 @@ def _dense_products(
         return q.T @ (_dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
 
     gradient = np.zeros_like(D)
-    for term in threads.map(part, chunks):
+    for term in threads.map(part, parts):
         gradient += term
     return gradient

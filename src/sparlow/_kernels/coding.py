@@ -1,28 +1,14 @@
-"""Compiled loops: every numba function of the library; arrays in, arrays out.
+"""Sparse codes, sample by sample.
 
 Notation as everywhere: ``D`` (r, m) unit-norm atoms, ``G = D Dᵀ``, ``x`` one sample, ``c = D x``, and for codes φ the
 correlations of the residual, ``z = D (x − φD) = c − φG``. A code is optimal when zⱼ = g′(φⱼ) where φⱼ ≠ 0, and
 zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
-
-Priors arrive as compiled scalar functions ``f(value, atom, parameters)`` (see :mod:`sparlow.priors`). They are passed
-as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors.
 """
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import cfunc, config, njit, types
 
-# Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
-_FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
-_kernel = njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
-# Called from kernels only: no wrappers for Python and no files of their own, which halves the time to compile.
-_part = njit(nogil=True, fastmath=_FAST, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-_SCALAR = types.float64(types.float64, types.int64, types.float64[::1])
+from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, solve_factored, subtract_multiple
+from .compilation import kernel, part
 
 FAR = 1e300
 """Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
@@ -36,129 +22,26 @@ _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
 _ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
 ADD_LIMIT = 8  # … and at most max(ADD_LIMIT, support / 2) of them at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
-_PIVOT, _PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
 _ROUNDS = 1000  # additions to the working set, and …
 _NEWTON = 100  # … rounds within it, before a sample is given up
 
 _MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
 
 
-def compile_scalar(function: Callable[..., float]) -> Any:
-    """Compile ``function(value, atom, parameters) -> float`` to a C callback, cached on disk where that is possible."""
-    if config.DISABLE_JIT:
-        return function
-    try:
-        return cfunc(_SCALAR, cache=True)(function)
-    except RuntimeError:  # defined in an interactive session: there is no file to cache beside
-        return cfunc(_SCALAR)(function)
-
-
-# ── small dense algebra ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@_part
-def _dot(a, b):
-    total = a[0] * 0
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
-
-
-@_part
-def _norm(x):
-    total = 0.0
-    for i in range(x.shape[0]):
-        entry = float(x[i])
-        total += entry * entry
-    return math.sqrt(total)
-
-
-@_part
-def _subtract_multiple(y, alpha, x, n):
-    for i in range(n):
-        y[i] -= alpha * x[i]
-
-
-@_part
-def _extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
-    """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
-
-    ``L[i, i]`` holds the inverse pivot. Pivots below ``floor``, the rounding error of K, are raised to it: the factor
-    of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent.
-    """
-    i = 0
-    while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
-        i += 1
-    while i + 1 < k:  # two rows at a time: each earlier row is read once for both
-        row_a, row_b, L_a, L_b = K[support[i]], K[support[i + 1]], L[i], L[i + 1]
-        for j in range(i):
-            L_j = L[j]
-            entry_a, entry_b = row_a[support[j]], row_b[support[j]]
-            for t in range(j):
-                entry_a -= L_a[t] * L_j[t]
-                entry_b -= L_b[t] * L_j[t]
-            L_a[j], L_b[j] = entry_a * L_j[j], entry_b * L_j[j]
-        pivot_a, pivot_b = row_a[support[i]] + curv[i], row_b[support[i + 1]] + curv[i + 1]
-        least_a, least_b, cross = floor * pivot_a, floor * pivot_b, row_b[support[i]]
-        for t in range(i):
-            pivot_a -= L_a[t] * L_a[t]
-            pivot_b -= L_b[t] * L_b[t]
-            cross -= L_a[t] * L_b[t]
-        L_a[i] = 1.0 / math.sqrt(max(pivot_a, least_a))
-        L_b[i] = cross * L_a[i]
-        L_b[i + 1] = 1.0 / math.sqrt(max(pivot_b - L_b[i] * L_b[i], least_b))
-        kept[i], kept[i + 1] = support[i], support[i + 1]
-        kept_curv[i], kept_curv[i + 1] = curv[i], curv[i + 1]
-        i += 2
-    while i < k:
-        row, L_i = K[support[i]], L[i]
-        for j in range(i):
-            L_j = L[j]
-            entry = row[support[j]]
-            for t in range(j):
-                entry -= L_i[t] * L_j[t]
-            L_i[j] = entry * L_j[j]
-        diagonal = row[support[i]] + curv[i]
-        pivot = diagonal
-        for t in range(i):
-            pivot -= L_i[t] * L_i[t]
-        L_i[i] = 1.0 / math.sqrt(max(pivot, floor * diagonal))
-        kept[i] = support[i]
-        kept_curv[i] = curv[i]
-        i += 1
-    return k
-
-
-@_part
-def _solve_factored(L, b, k):
-    """Solve LLᵀ x = b in place."""
-    for i in range(k):
-        L_i = L[i]
-        total = b[i]
-        for t in range(i):
-            total -= L_i[t] * b[t]
-        b[i] = total * L_i[i]
-    for i in range(k - 1, -1, -1):
-        L_i = L[i]
-        b[i] *= L_i[i]
-        for t in range(i):
-            b[t] -= b[i] * L_i[t]
-
-
 # ── one sample: optimality on a working set ─────────────────────────────────────────────────────────────────────────
 
 
-@_part
+@part
 def _residual_correlations(codes, corr, gram, w, out):
     """z = c − φG on the working set."""
     for a in range(w):
         out[a] = corr[a]
     for a in range(w):
         if codes[a] != 0:
-            _subtract_multiple(out, codes[a], gram[a], w)
+            subtract_multiple(out, codes[a], gram[a], w)
 
 
-@_part
+@part
 def _violation(code, resid, atom, low, high, derivative, parameters):
     """How far one coordinate is from optimal: |z − g′(φ)| on the support, the distance of z to ∂g(0) off it."""
     if code != 0:
@@ -166,7 +49,7 @@ def _violation(code, resid, atom, low, high, derivative, parameters):
     return max(0.0, resid - high[atom], low[atom] - resid)
 
 
-@_part
+@part
 def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
     """One pass of exact coordinate minimisation over what Newton steps leave out, or over ``everything``.
 
@@ -183,10 +66,10 @@ def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
                 continue
         codes[a] = minimiser(resid[a] + old, atoms[a], parameters)
         if codes[a] != old:
-            _subtract_multiple(resid, codes[a] - old, gram[a], w)
+            subtract_multiple(resid, codes[a] - old, gram[a], w)
 
 
-@_part
+@part
 def _objective(codes, corr, resid, atoms, w, value, parameters):
     """½‖x − φD‖² + Σ g(φⱼ), less the constant ½‖x‖²: −½ φ·(c + z) + Σ g(φⱼ)."""
     total = 0.0
@@ -196,7 +79,7 @@ def _objective(codes, corr, resid, atoms, w, value, parameters):
     return total
 
 
-@_part
+@part
 def _trial_point(work, support, k, w, length, atoms, low, high):
     """φ + length · step on the support; a code that would change sign stops at 0, or short of it if 0 is no kink."""
     codes, trial, step = work[_CODE], work[_TRIAL], work[_STEP]
@@ -215,7 +98,7 @@ def _trial_point(work, support, k, w, length, atoms, low, high):
     return crossed
 
 
-@_part
+@part
 def _first_crossing(codes, support, step, k):
     """The share of the step after which the first code reaches zero."""
     length = 1.0
@@ -226,14 +109,14 @@ def _first_crossing(codes, support, step, k):
     return length
 
 
-@_part
+@part
 def _accept(work, w):
     for a in range(w):
         work[_CODE, a] = work[_TRIAL, a]
         work[_RESID, a] = work[_TRIAL_RESID, a]
 
 
-@_part
+@part
 def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor):
     """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
     unknown), and the length of the kept factor.
@@ -251,13 +134,13 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
                 support[k] = a
                 work[_CURV, k] = curv
                 k += 1
-    n_kept = _extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor)
+    n_kept = extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor)
     before = 0.0
     for s in range(k):
         a = support[s]
         step[s] = resid[a] - derivative(codes[a], atoms[a], parameters)
         before = max(before, abs(step[s]))
-    _solve_factored(factor, step, k)
+    solve_factored(factor, step, k)
     for s in range(k):
         if not abs(step[s]) < 1e250:  # a singular system in disguise
             return _REFUSED, FAR, n_kept
@@ -285,7 +168,7 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
     return _REFUSED, FAR, n_kept
 
 
-@_part
+@part
 def _solve_working_set(
     work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol, floor
 ):
@@ -318,7 +201,7 @@ def _solve_working_set(
 # ── one sample: which atoms belong to the working set ───────────────────────────────────────────────────────────────
 
 
-@_part
+@part
 def _screen(c, gram, atoms, codes, w, low, high, support, z):
     """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
 
@@ -342,7 +225,7 @@ def _screen(c, gram, atoms, codes, w, low, high, support, z):
             z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
     while k > 0:
         k -= 1
-        _subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
+        subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
     far = _FAR_SINGLE if z.itemsize == 4 else FAR
     for j in range(r):
         z[j] = max(z[j] - high[j], low[j] - z[j])
@@ -354,7 +237,7 @@ def _screen(c, gram, atoms, codes, w, low, high, support, z):
     return worst
 
 
-@_part
+@part
 def _select(z, worst, margin, limit, candidates, violations):
     """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
     cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
@@ -378,7 +261,7 @@ def _select(z, worst, margin, limit, candidates, violations):
     return n
 
 
-@_part
+@part
 def _load(ints, work, w, n_new, x, D, G, gram):
     """Fetch the Gram entries and correlations of the atoms that joined; entries left by the last sample are reused."""
     atoms, loaded = ints[_ATOM], ints[_LOADED]
@@ -386,7 +269,7 @@ def _load(ints, work, w, n_new, x, D, G, gram):
     while same < w + n_new and atoms[same] == loaded[same]:
         same += 1
     for a in range(w, w + n_new):
-        work[_CORR, a] = _dot(D[atoms[a]], x)
+        work[_CORR, a] = dot(D[atoms[a]], x)
         work[_STIFFNESS, a] = 0
         if a >= same:
             source, row = G[atoms[a]], gram[a]
@@ -398,13 +281,13 @@ def _load(ints, work, w, n_new, x, D, G, gram):
         loaded[w + n_new] = -1
 
 
-@_part
+@part
 def _square(size):
     """An array of ``size`` rows, a little wider: rows a power of two apart would compete for the same cache lines."""
     return np.empty((size, size + 8))
 
 
-@_part
+@part
 def _grown(array, size, w):
     """A larger square array with the first ``w`` rows and columns of this one; slices would take long to compile."""
     larger = _square(size)
@@ -414,7 +297,7 @@ def _grown(array, size, w):
     return larger
 
 
-@_part
+@part
 def _lengthened(array, used, room):
     longer = np.empty(room, array.dtype)
     for s in range(used):
@@ -422,7 +305,7 @@ def _lengthened(array, used, room):
     return longer
 
 
-@_part
+@part
 def _store_sorted(atoms, codes, w, indices, data, first):
     """Append the codes that are not zero, by insertion: after a warm start they are nearly sorted."""
     last = first
@@ -437,7 +320,7 @@ def _store_sorted(atoms, codes, w, indices, data, first):
     return last - first
 
 
-@_kernel
+@kernel
 def encode_chunk(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
     start_indptr, start_indices, start_data, tol, add_limit,
@@ -465,7 +348,7 @@ def encode_chunk(
         low_screen[a], high_screen[a] = max(low[a], -far), min(high[a], far)
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
     rounding = 6e-8 if X.itemsize == 4 else 1.2e-16
-    floor = _PIVOT_SINGLE if G.itemsize == 4 else _PIVOT
+    floor = PIVOT_SINGLE if G.itemsize == 4 else PIVOT
     size = min(r, 64)
     gram, factor = _square(size), _square(size)
     counts, gaps = np.zeros(n, np.int64), np.zeros(n)
@@ -474,7 +357,7 @@ def encode_chunk(
     atoms, codes, candidates = ints[_ATOM], work[_CODE], ints[_CANDIDATE]
     for i in range(n):
         x = X[i]
-        norm = _norm(x)
+        norm = euclidean(x)
         w = n_kept = n_new = 0
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
@@ -514,94 +397,3 @@ def encode_chunk(
         counts[i] = _store_sorted(atoms, codes, w, indices, data, nnz)
         nnz += counts[i]
     return counts, indices[:nnz], data[:nnz], gaps
-
-
-# ── derivatives ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@_kernel
-def map_scalar(function, codes, atoms, parameters):
-    """``function`` of each code."""
-    out = np.empty(codes.shape[0])
-    for s in range(codes.shape[0]):
-        out[s] = function(codes[s], atoms[s], parameters)
-    return out
-
-
-@_kernel
-def factored_entries(indptr, indices, left, right):
-    """The entries of ``left @ right.T`` at the given places of a CSR pattern."""
-    out = np.empty(indices.shape[0], left.dtype)
-    for i in range(indptr.shape[0] - 1):
-        for s in range(indptr[i], indptr[i + 1]):
-            out[s] = _dot(left[i], right[indices[s]])
-    return out
-
-
-@_kernel
-def solve_supports(indptr, indices, curv, weights, G, largest):
-    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left."""
-    size = 0
-    for i in range(indptr.shape[0] - 1):
-        k = indptr[i + 1] - indptr[i]
-        if k <= largest:
-            size = max(size, k)
-    L = np.empty((size, size), G.dtype)
-    kept, kept_curv = np.empty(size, np.int64), np.empty(size, G.dtype)
-    for i in range(indptr.shape[0] - 1):
-        first, last = indptr[i], indptr[i + 1]
-        k = last - first
-        if k <= largest:
-            _extend_factor(
-                G,
-                indices[first:last],
-                curv[first:last],
-                k,
-                L,
-                kept,
-                kept_curv,
-                0,
-                _PIVOT_SINGLE if G.itemsize == 4 else _PIVOT,
-            )
-            _solve_factored(L, weights[first:last], k)
-
-
-@_kernel
-def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, first, QtX, S):
-    """Rows ``first, first + 1, …`` of QᵀX and of S = QᵀΦ + ΦᵀQ; ``*_t`` hold the columns (CSC) of those atoms."""
-    m = X.shape[1]
-    for j in range(QtX.shape[0]):
-        out, s_row = QtX[j], S[j]
-        for s in range(indptr_t[first + j], indptr_t[first + j + 1]):
-            i, q_ij, phi_ij = samples[s], q_t[s], phi_t[s]
-            _subtract_multiple(out, -q_ij, X[i], m)
-            for t in range(indptr[i], indptr[i + 1]):
-                s_row[indices[t]] += q_ij * phi[t] + phi_ij * q[t]
-
-
-# ── special functions ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@njit(cache=True, nogil=True)
-def wright_omega(x):
-    """The solution ω > 0 of ω + log ω = x, for real x, to full precision.
-
-    A starting value good to a few percent, then three steps of Fritsch, Shafer and Crowley, each of fourth order.
-    """
-    if x < -50.0:
-        return math.exp(x)
-    if x > 1e15:
-        return x
-    if x < -1.0:
-        e = math.exp(x)
-        omega = e / (1.0 + e)
-    elif x < 2.0:
-        omega = 0.567143290409784 + 0.361896256634889 * x + 0.0737 * x * x - 0.0013 * x * x * x
-    else:
-        omega = x - math.log(x) * (1.0 - 1.0 / x)
-    for _ in range(3):
-        residual = x - omega - math.log(omega)
-        plus = 1.0 + omega
-        twice = 2.0 * plus * (plus + 2.0 / 3.0 * residual)
-        omega *= 1.0 + residual / plus * (twice - residual) / (twice - 2.0 * residual)
-    return omega

@@ -1,0 +1,24 @@
+"""Compiled loops: every numba function of the library; arrays in, arrays out.
+
+Priors arrive as compiled scalar functions ``f(value, atom, parameters)`` (see :mod:`sparlow.priors`). They are passed
+as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors.
+
+Numba compiles a kernel afresh when the file of the kernel changes, not when a part imported from another file does:
+after a change of ``algebra.py`` run ``make clean`` or touch the files that use it.
+"""
+
+from .coding import ADD_LIMIT, FAR, encode_chunk
+from .pullback import factored_entries, solve_supports, transposed_products
+from .scalars import compile_scalar, map_scalar, wright_omega
+
+__all__ = [
+    "ADD_LIMIT",
+    "FAR",
+    "compile_scalar",
+    "encode_chunk",
+    "factored_entries",
+    "map_scalar",
+    "solve_supports",
+    "transposed_products",
+    "wright_omega",
+]

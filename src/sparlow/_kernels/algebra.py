@@ -1,0 +1,96 @@
+"""Small dense algebra that several kernels share."""
+
+import math
+
+from .compilation import part
+
+PIVOT, PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
+
+
+@part
+def dot(a, b):
+    total = a[0] * 0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@part
+def euclidean(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        entry = float(x[i])
+        total += entry * entry
+    return math.sqrt(total)
+
+
+@part
+def subtract_multiple(y, alpha, x, n):
+    for i in range(n):
+        y[i] -= alpha * x[i]
+
+
+@part
+def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
+    """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
+
+    ``L[i, i]`` holds the inverse pivot. Pivots below ``floor``, the rounding error of K, are raised to it: the factor
+    of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent.
+    """
+    i = 0
+    while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
+        i += 1
+    while i + 1 < k:  # two rows at a time: each earlier row is read once for both
+        row_a, row_b, L_a, L_b = K[support[i]], K[support[i + 1]], L[i], L[i + 1]
+        for j in range(i):
+            L_j = L[j]
+            entry_a, entry_b = row_a[support[j]], row_b[support[j]]
+            for t in range(j):
+                entry_a -= L_a[t] * L_j[t]
+                entry_b -= L_b[t] * L_j[t]
+            L_a[j], L_b[j] = entry_a * L_j[j], entry_b * L_j[j]
+        pivot_a, pivot_b = row_a[support[i]] + curv[i], row_b[support[i + 1]] + curv[i + 1]
+        least_a, least_b, cross = floor * pivot_a, floor * pivot_b, row_b[support[i]]
+        for t in range(i):
+            pivot_a -= L_a[t] * L_a[t]
+            pivot_b -= L_b[t] * L_b[t]
+            cross -= L_a[t] * L_b[t]
+        L_a[i] = 1.0 / math.sqrt(max(pivot_a, least_a))
+        L_b[i] = cross * L_a[i]
+        L_b[i + 1] = 1.0 / math.sqrt(max(pivot_b - L_b[i] * L_b[i], least_b))
+        kept[i], kept[i + 1] = support[i], support[i + 1]
+        kept_curv[i], kept_curv[i + 1] = curv[i], curv[i + 1]
+        i += 2
+    while i < k:
+        row, L_i = K[support[i]], L[i]
+        for j in range(i):
+            L_j = L[j]
+            entry = row[support[j]]
+            for t in range(j):
+                entry -= L_i[t] * L_j[t]
+            L_i[j] = entry * L_j[j]
+        diagonal = row[support[i]] + curv[i]
+        pivot = diagonal
+        for t in range(i):
+            pivot -= L_i[t] * L_i[t]
+        L_i[i] = 1.0 / math.sqrt(max(pivot, floor * diagonal))
+        kept[i] = support[i]
+        kept_curv[i] = curv[i]
+        i += 1
+    return k
+
+
+@part
+def solve_factored(L, b, k):
+    """Solve LLᵀ x = b in place."""
+    for i in range(k):
+        L_i = L[i]
+        total = b[i]
+        for t in range(i):
+            total -= L_i[t] * b[t]
+        b[i] = total * L_i[i]
+    for i in range(k - 1, -1, -1):
+        L_i = L[i]
+        b[i] *= L_i[i]
+        for t in range(i):
+            b[t] -= b[i] * L_i[t]

@@ -1,0 +1,57 @@
+"""The derivative of the codes, sample by sample and atom by atom."""
+
+import numpy as np
+
+from .algebra import PIVOT, PIVOT_SINGLE, dot, extend_factor, solve_factored, subtract_multiple
+from .compilation import kernel
+
+
+@kernel
+def factored_entries(indptr, indices, left, right):
+    """The entries of ``left @ right.T`` at the given places of a CSR pattern."""
+    out = np.empty(indices.shape[0], left.dtype)
+    for i in range(indptr.shape[0] - 1):
+        for s in range(indptr[i], indptr[i + 1]):
+            out[s] = dot(left[i], right[indices[s]])
+    return out
+
+
+@kernel
+def solve_supports(indptr, indices, curv, weights, G, largest):
+    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left."""
+    size = 0
+    for i in range(indptr.shape[0] - 1):
+        k = indptr[i + 1] - indptr[i]
+        if k <= largest:
+            size = max(size, k)
+    L = np.empty((size, size), G.dtype)
+    kept, kept_curv = np.empty(size, np.int64), np.empty(size, G.dtype)
+    for i in range(indptr.shape[0] - 1):
+        first, last = indptr[i], indptr[i + 1]
+        k = last - first
+        if k <= largest:
+            extend_factor(
+                G,
+                indices[first:last],
+                curv[first:last],
+                k,
+                L,
+                kept,
+                kept_curv,
+                0,
+                PIVOT_SINGLE if G.itemsize == 4 else PIVOT,
+            )
+            solve_factored(L, weights[first:last], k)
+
+
+@kernel
+def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, first, QtX, S):
+    """Rows ``first, first + 1, …`` of QᵀX and of S = QᵀΦ + ΦᵀQ; ``*_t`` hold the columns (CSC) of those atoms."""
+    m = X.shape[1]
+    for j in range(QtX.shape[0]):
+        out, s_row = QtX[j], S[j]
+        for s in range(indptr_t[first + j], indptr_t[first + j + 1]):
+            i, q_ij, phi_ij = samples[s], q_t[s], phi_t[s]
+            subtract_multiple(out, -q_ij, X[i], m)
+            for t in range(indptr[i], indptr[i + 1]):
+                s_row[indices[t]] += q_ij * phi[t] + phi_ij * q[t]

@@ -1,0 +1,73 @@
+"""Work shared among threads so that the result is the same for any number of them."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Array = NDArray[Any]
+S = TypeVar("S")
+T = TypeVar("T")
+
+_CHUNK_NUMBERS = 1 << 18  # numbers in the dense arrays of one chunk
+
+
+class Threads:
+    """Runs functions over chunks on ``n_jobs`` threads, one BLAS thread each, results in order.
+
+    Chunks do not depend on the number of threads, and BLAS is held to one, so neither do the results.
+    """
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n = joblib.effective_n_jobs(n_jobs)
+
+    def __enter__(self) -> Threads:
+        self._limit = _blas().limit(limits=1, user_api="blas")
+        self._limit.__enter__()
+        self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._limit.__exit__(*error)
+
+    def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
+        """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
+        if self._pool is None:
+            yield from map(function, chunks)
+            return
+        pending: collections.deque[Future[T]] = collections.deque()
+        for chunk in chunks:
+            pending.append(self._pool.submit(function, chunk))
+            if len(pending) > 4 * self._n:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def chunks(n: int, width: int) -> list[slice]:
+    """Slices of ``range(n)``, of a size that depends on nothing but the ``width`` of the arrays made for each row."""
+    size = max(16, min(512, _CHUNK_NUMBERS // width))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def frozen(*arrays: Array) -> tuple[Any, ...]:
+    """Read-only views: one compiled kernel then serves arrays that are writeable, read-only or memory-mapped."""
+    views = tuple(np.asarray(array).view() for array in arrays)
+    for view in views:
+        view.flags.writeable = False
+    return views
