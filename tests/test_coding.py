@@ -335,3 +335,15 @@ def test_no_warning_where_all_is_well():
         warnings.simplefilter("error")
         for dtype in (np.float32, np.float64):
             encode(X.astype(dtype), D, ElasticNet(0.02))
+
+
+def test_a_warm_start_larger_than_the_last_working_set_reloads_what_they_share():
+    """The second sample's start begins with the first one's atoms and is too large for the arrays made for it."""
+    rng = np.random.default_rng(0)
+    D = cases.unit(np.eye(120) + 0.02 * rng.standard_normal((120, 120)))
+    X = cases.unit(np.stack([np.r_[np.ones(40), np.zeros(80)] @ D, np.ones(120) @ D]))
+    prior = ElasticNet(1e-2, 0.1)
+    start = encode(X, D, prior)
+    assert np.diff(start.indptr)[0] < 64 < np.diff(start.indptr)[1]
+    codes = encode(X, D, prior, start=start)
+    assert np.max(optimality_gap(X, D, prior, codes)) < 1e-12

@@ -384,6 +384,7 @@ def encode_chunk(
             if w + n_new > size:
                 size = min(r, max(2 * size, w + n_new))
                 gram, factor = _grown(gram, size, w), _grown(factor, size, w)
+                ints[_LOADED, w] = -1  # what the last sample left beyond w was not copied
             _load(ints, work, w, n_new, x, D, G, gram)
             w += n_new
             gap, n_kept = _solve_working_set(
