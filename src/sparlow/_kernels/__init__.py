@@ -8,17 +8,22 @@ after a change of ``algebra.py`` run ``make clean`` or touch the files that use 
 """
 
 from .coding import ADD_LIMIT, FAR, encode_chunk
+from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
 
 __all__ = [
     "ADD_LIMIT",
     "FAR",
+    "accumulate",
     "compile_scalar",
     "encode_chunk",
     "factored_entries",
     "map_scalar",
+    "pursue_chunk",
     "solve_supports",
     "transposed_products",
+    "update_atoms",
+    "update_block",
     "wright_omega",
 ]

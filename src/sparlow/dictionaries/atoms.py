@@ -1,0 +1,137 @@
+"""Where atoms come from: samples to begin with, and samples again for atoms that turn out to be of no use."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.extmath import row_norms
+
+Array = NDArray[Any]
+Callback = Callable[[int, Array, float], Any]
+"""``callback(iteration, dictionary, cost)`` after each iteration; it stops the learner by returning True."""
+
+_FLOATS = [np.float64, np.float32]
+ALIKE = 0.99  # atoms with a cosine of larger magnitude count as duplicates
+
+
+def samples(X: ArrayLike | sp.sparray | sp.spmatrix, n_atoms: int, *, random_state: Any = None) -> Array:
+    """Random samples of distinct direction, scaled to unit norm.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Samples; zero rows are never chosen.
+    n_atoms : int
+        How many atoms.
+    random_state : int or RandomState, optional
+        Which samples.
+
+    Returns
+    -------
+    dictionary : array of shape (n_atoms, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow.dictionaries import samples
+    >>> samples(np.array([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]), 1, random_state=0)
+    array([[0.6, 0.8]])
+
+    """
+    X = check_samples(X)
+    return first_atoms(X, n_atoms, None, check_random_state(random_state))
+
+
+def check_samples(X: Any) -> Any:
+    """X as float64 or float32, C-ordered or CSR, small enough in value that sums of squares do not overflow."""
+    X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+    entries = X.data if sp.issparse(X) else X
+    limit = 1e15 if X.dtype == np.float32 else 1e140
+    if entries.size and max(entries.max(), -entries.min()) > limit:
+        raise ValueError(f"X has entries above {limit:.0g} in {X.dtype}: divide it by its scale.")
+    return X
+
+
+def check_count(number: Any, name: str) -> int:
+    """A positive whole number."""
+    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
+    return int(number)
+
+
+def dense_rows(X: Any, rows: Array | slice) -> Array:
+    """Some rows as a plain array."""
+    part = X[rows]
+    return part.toarray() if sp.issparse(part) else np.ascontiguousarray(part)
+
+
+def unit_rows(X: Array) -> Array:
+    """Rows divided by their norm, which must not be zero."""
+    return X / np.linalg.norm(X, axis=1, keepdims=True).astype(X.dtype)
+
+
+def distinct_rows(X: Any) -> Array:
+    """The rows that are not zero and of different direction, by their products with three fixed random vectors."""
+    norms = row_norms(X).astype(np.float64)
+    rows = np.flatnonzero(norms > 0)
+    probes = np.random.RandomState(0).standard_normal((X.shape[1], 3)) / np.sqrt(X.shape[1])
+    shadows = np.asarray(X @ probes)[rows] / norms[rows, None]
+    _, first = np.unique(np.round(shadows, 5 if X.dtype == np.float32 else 9), axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
+def first_atoms(X: Any, n_atoms: int, start: ArrayLike | None, rng: np.random.RandomState) -> Array:
+    """The atoms to start from: those given, or random samples of distinct direction."""
+    n_atoms = check_count(n_atoms, "n_atoms")
+    rows = distinct_rows(X)
+    if n_atoms > len(rows):
+        raise ValueError(
+            f"n_atoms={n_atoms} atoms cannot be learned from {len(rows)} samples of distinct direction "
+            f"(X has {X.shape[0]} rows; zeros and multiples of others do not count): ask for at most {len(rows)} "
+            "atoms, or give more samples."
+        )
+    if start is None:
+        return unit_rows(dense_rows(X, rng.choice(rows, n_atoms, replace=False)))
+    D = check_array(start, dtype=X.dtype, order="C", copy=True, input_name="start")
+    if D.shape != (n_atoms, X.shape[1]):
+        raise ValueError(f"start must have shape {(n_atoms, X.shape[1])} (atoms × features), got {D.shape}.")
+    if not np.all(np.any(D, axis=1)):
+        raise ValueError("start has atoms of zero norm.")
+    return unit_rows(D)
+
+
+def renew(D: Array, X: Any, use: Array, fewest: float, worst: Array) -> Array:
+    """Replace, in D, atoms of little use and near-duplicates by the samples explained worst; returns which.
+
+    ``use`` is a number per atom, of which ``fewest`` is too few; of two atoms that are alike the one used less goes.
+    ``worst`` lists samples, those explained worst first; they must differ from the atoms kept and from one another.
+    Where too few do, the other atoms stay as they are.
+    """
+    bad = use <= fewest
+    alike = np.triu(np.abs(D @ D.T) > ALIKE, 1)
+    for i, j in np.argwhere(alike):
+        if not bad[i] and not bad[j]:
+            bad[j if use[j] <= use[i] else i] = True
+    places = np.flatnonzero(bad)
+    if not len(places):
+        return places
+    candidates = dense_rows(X, worst[: 4 * len(places) + 16])
+    candidates = unit_rows(candidates[np.any(candidates, axis=1)])
+    apart = np.all(np.abs(candidates @ D[~bad].T) <= ALIKE, axis=1)
+    candidates = candidates[apart]
+    likeness = np.abs(candidates @ candidates.T)
+    chosen: list[int] = []
+    for c in range(len(candidates)):
+        if len(chosen) < len(places) and not np.any(likeness[c, chosen] > ALIKE):
+            chosen.append(c)
+    places = places[np.argsort(use[places], kind="stable")[: len(chosen)]]
+    D[places] = candidates[chosen]
+    return places

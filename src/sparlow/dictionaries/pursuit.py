@@ -1,0 +1,187 @@
+"""K-SVD: orthogonal matching pursuit and updates of one atom after the other, in turns.
+
+    minimise ‖X − ΦD‖² over unit-norm atoms D and codes Φ with at most k nonzeros per sample
+
+Aharon, Elad and Bruckstein (2006); the approximate update and the pursuit by Gram matrices are of Rubinstein,
+Zibulevsky and Elad (2008).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array, check_random_state
+
+from .. import _kernels
+from ..parallel import Threads, chunks, frozen
+from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew
+
+_LITTLE = 0.2  # an atom with less than this share of the mean number of users is replaced
+
+
+def ksvd(
+    X: ArrayLike | sp.sparray | sp.spmatrix,
+    n_atoms: int,
+    *,
+    n_nonzero: int | None = None,
+    n_iter: int = 20,
+    start: ArrayLike | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+) -> Array:
+    """Approximate K-SVD: minimise ‖X − ΦD‖² with at most k nonzero codes per sample.
+
+    An iteration is a pursuit of all samples, then for each atom d, with E the residual of the samples that use it,
+    less its own part, and g their codes: d ← Eᵀg/‖Eᵀg‖, g ← E d, which never raises the error. Atoms of little use and
+    near-duplicates are replaced by the samples explained worst.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Samples as they are, neither centred nor scaled. Their residual is held as a dense array.
+    n_atoms : int
+        How many atoms; at most the number of samples of distinct direction.
+    n_nonzero : int, optional
+        k, the most nonzero codes per sample (at most ``n_atoms``). By default m/40, but 3 at least and 10 at
+        most: more fit the samples at hand better, and new ones worse.
+    n_iter : int, default=20
+        Iterations.
+    start : array of shape (n_atoms, m), optional
+        Atoms to start from, random samples by default.
+    random_state : int or RandomState, optional
+        Which samples to start from.
+    n_jobs : int, optional
+        Threads for the pursuits. The result does not depend on it.
+    callback : callable, optional
+        ``callback(iteration, dictionary, cost)`` after each iteration, the cost being ½‖X − ΦD‖²/n; it stops the
+        learner by returning True.
+
+    Returns
+    -------
+    dictionary : array of shape (n_atoms, m)
+        In the precision of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow.dictionaries import ksvd
+    >>> X = np.random.default_rng(0).standard_normal((200, 8))
+    >>> ksvd(X, 12, random_state=0).shape
+    (12, 8)
+
+    """
+    X = check_samples(X)
+    n_iter = check_count(n_iter, "n_iter")
+    D = first_atoms(X, n_atoms, start, check_random_state(random_state))
+    k = _nonzeros(n_nonzero, D)
+    fewest = _LITTLE * X.shape[0] * k / len(D)
+    with Threads(n_jobs) as threads:
+        for iteration in range(1, n_iter + 1):
+            codes = _pursue(X, D, k, threads)
+            residual = _residual(X, D, codes, threads)
+            use = _update(D, codes, residual)
+            errors = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+            worst = np.argsort(-errors, kind="stable")
+            renew(D, X, use, fewest, worst[errors[worst] > _floor(D) * _energies(X)[worst]])
+            if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean())) is True:
+                break
+    return D
+
+
+def omp(
+    X: ArrayLike | sp.sparray | sp.spmatrix,
+    dictionary: ArrayLike,
+    n_nonzero: int | None = None,
+    *,
+    n_jobs: int | None = None,
+) -> sp.csr_array:
+    """Orthogonal matching pursuit: greedy codes with at most ``n_nonzero`` nonzeros per sample.
+
+    The atom of largest correlation with the residual joins, then all codes are fitted anew by least squares.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Samples.
+    dictionary : array of shape (r, m)
+        Atoms of unit norm.
+    n_nonzero : int, optional
+        The most nonzero codes per sample; by default m/40, but 3 at least and 10 at most.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+
+    Returns
+    -------
+    codes : csr_array of shape (n, r)
+
+    """
+    X = check_samples(X)
+    D = check_array(dictionary, dtype=X.dtype, order="C", input_name="dictionary")
+    if D.shape[1] != X.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features, but the atoms of the dictionary have {D.shape[1]}.")
+    if np.any(np.abs(np.linalg.norm(D, axis=1) - 1) > 1e-5):
+        raise ValueError("Atoms must have unit norm: D / numpy.linalg.norm(D, axis=1, keepdims=True).")
+    with Threads(n_jobs) as threads:
+        return _pursue(X, D, _nonzeros(n_nonzero, D), threads)
+
+
+def _nonzeros(n_nonzero: int | None, D: Array) -> int:
+    r, m = D.shape
+    k = min(10, max(3, m // 40)) if n_nonzero is None else check_count(n_nonzero, "n_nonzero")
+    return min(k, r, m)
+
+
+def _floor(D: Array) -> float:
+    """The share of energy that is rounding error."""
+    return 1e-12 if D.dtype == np.float64 else 1e-5
+
+
+def _energies(X: Any) -> Array:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X)
+
+
+def _pursue(X: Any, D: Array, k: int, threads: Threads) -> sp.csr_array:
+    n, r = X.shape[0], len(D)
+    G, energies = D @ D.T, _energies(X)
+    indices, data = np.empty((n, k), np.int32), np.empty((n, k), D.dtype)
+
+    def pursue(rows: slice) -> Array:
+        C = np.ascontiguousarray(X[rows] @ D.T)
+        arrays = frozen(C, G, energies[rows])
+        return _kernels.pursue_chunk(*arrays, k, _floor(D), indices[rows], data[rows])
+
+    counts = np.concatenate(list(threads.map(pursue, chunks(n, max(D.shape)))))
+    if np.all(counts == k):
+        indices, data = indices.ravel(), data.ravel()
+    else:
+        used = np.arange(k) < counts[:, None]
+        indices, data = indices[used], data[used]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if n * k < 2**31 else np.int64)
+    codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
+    codes.has_canonical_format = True
+    return codes
+
+
+def _residual(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
+    residual = np.empty(X.shape, D.dtype)
+
+    def fill(rows: slice) -> None:
+        np.subtract(dense_rows(X, rows), codes[rows] @ D, out=residual[rows])
+
+    list(threads.map(fill, chunks(X.shape[0], max(D.shape))))
+    return residual
+
+
+def _update(D: Array, codes: sp.csr_array, residual: Array, atoms: Array | None = None) -> Array:
+    """Update all atoms, or those given, in place, and return how many samples use each."""
+    columns = sp.csr_array((np.arange(codes.nnz), codes.indices, codes.indptr), shape=codes.shape).tocsc()
+    users = (columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False), columns.data)
+    which = np.arange(len(D)) if atoms is None else atoms
+    _kernels.update_atoms(*frozen(which), residual, D, *frozen(*users), codes.data)
+    return np.diff(columns.indptr)

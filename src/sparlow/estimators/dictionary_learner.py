@@ -1,0 +1,219 @@
+"""Sparse codes with a dictionary learned from the samples."""
+
+from __future__ import annotations
+
+import inspect
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import Tags, check_array
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..coding import encode
+from ..defaults import default_n_atoms, default_prior
+from ..dictionaries import LEARNERS, class_union, labelled
+from ..priors import Prior
+
+Array = NDArray[Any]
+_FLOATS = [np.float64, np.float32]
+
+
+class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn atoms D of unit norm such that X ≈ ΦD with sparse codes Φ, then transform samples to their codes.
+
+    Codes are φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ), with the prior g.
+
+    Parameters
+    ----------
+    n_atoms : int, optional
+        Number of atoms. By default twice the number of features, but one per eight samples at most.
+    method : {"ksvd", "online", "odl", "rls", "samples"}, default="ksvd"
+        The learner, see :mod:`sparlow.dictionaries`; "odl" is another name of "online".
+    prior : Prior, optional
+        What codes cost. By default ``ElasticNet(l1=0.1 * s, l2=1e-3)``, s the median norm of the samples.
+        "ksvd" and "samples" use it in ``transform`` only.
+    n_nonzero : int, optional
+        For "ksvd": the most nonzero codes per sample while learning.
+    max_iter : int, optional
+        Passes over the samples; by default 20 for "ksvd" and 10 for the others.
+    class_wise : bool, default=False
+        Learn atoms for each class of ``y`` by themselves. Samples of label −1 are unlabelled and left out.
+    random_state : int or RandomState, optional
+        Which samples to start from, and their order.
+    n_jobs : int, optional
+        Threads. Results do not depend on it.
+    verbose : int, default=0
+        Print the cost of each pass where positive.
+
+    Attributes
+    ----------
+    dictionary_ : array of shape (n_atoms, n_features)
+        Atoms; ``components_`` is the same array.
+    prior_ : Prior
+        The prior of the codes.
+    n_iter_ : int
+        Passes made over the samples, of the class that needed most if class-wise.
+    atom_classes_ : array of shape (n_atoms,)
+        The class of each atom, if class-wise.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of shape (n_features,)
+        Their names, if X has column names.
+
+    Notes
+    -----
+    Codes are sparse, so ``set_output(transform="pandas")`` is refused by scikit-learn with an error that says so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow.estimators import DictionaryLearner
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> learner = DictionaryLearner(n_atoms=100, random_state=0).fit(X)
+    >>> codes = learner.transform(X)
+    >>> codes.shape
+    (1797, 100)
+    >>> float(abs(X - learner.inverse_transform(codes)).mean().round(1))
+    1.3
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        "method": [StrOptions(set(LEARNERS))],
+        "prior": [Prior, None],
+        "n_nonzero": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "class_wise": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_atoms: int | None = None,
+        method: str = "ksvd",
+        prior: Prior | None = None,
+        *,
+        n_nonzero: int | None = None,
+        max_iter: int | None = None,
+        class_wise: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.method = method
+        self.prior = prior
+        self.n_nonzero = n_nonzero
+        self.max_iter = max_iter
+        self.class_wise = class_wise
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> DictionaryLearner:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,), optional
+            Their classes, needed if ``class_wise``.
+
+        Returns
+        -------
+        self : DictionaryLearner
+
+        """
+        labels = y if self.class_wise else "no_validation"
+        checked = validate_data(self, X, labels, accept_sparse="csr", dtype=_FLOATS, order="C")
+        X, y = checked if self.class_wise else (checked, None)
+        self.prior_ = default_prior(X) if self.prior is None else self.prior
+        self.n_iter_ = 1
+        if self.class_wise:
+            check_classification_targets(y)
+            D, self.atom_classes_ = self._learn_classes(X, y)
+        else:
+            n_atoms = default_n_atoms(*X.shape) if self.n_atoms is None else self.n_atoms
+            options = self._options(random_state=self.random_state, n_jobs=self.n_jobs)
+            D = LEARNERS[self.method](X, n_atoms, **options)
+        self.dictionary_ = self.components_ = D
+        return self
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Sparse codes of samples.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        codes : csr_array of shape (n_samples, n_atoms)
+
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, order="C", reset=False)
+        return encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+
+    def inverse_transform(self, codes: Any) -> Array:
+        """The samples that codes stand for, ΦD.
+
+        Parameters
+        ----------
+        codes : array or sparse matrix of shape (n_samples, n_atoms)
+            Codes.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+
+        """
+        check_is_fitted(self)
+        codes = check_array(codes, accept_sparse="csr", dtype=_FLOATS, input_name="codes")
+        if codes.shape[1] != len(self.dictionary_):
+            raise ValueError(
+                f"codes have {codes.shape[1]} columns, but the dictionary has {len(self.dictionary_)} atoms."
+            )
+        return np.asarray(codes @ self.dictionary_.astype(codes.dtype, copy=False))
+
+    def _learn_classes(self, X: Any, y: Array) -> tuple[Array, Array]:
+        known = y[labelled(y)]
+        n_atoms = max(default_n_atoms(len(known), X.shape[1]), len(np.unique(known)), 1)
+        n_atoms = n_atoms if self.n_atoms is None else self.n_atoms
+        learner, options = LEARNERS[self.method], self._options()
+        return class_union(X, y, n_atoms, learner, random_state=self.random_state, n_jobs=self.n_jobs, **options)
+
+    def _options(self, **further: Any) -> dict[str, Any]:
+        """What the chosen learner takes of the parameters that are set."""
+        offered = {"prior": self.prior_, "n_nonzero": self.n_nonzero, "n_iter": self.max_iter, "callback": self._report}
+        offered |= further
+        taken = inspect.signature(LEARNERS[self.method]).parameters
+        return {name: value for name, value in offered.items() if name in taken and value is not None}
+
+    def _report(self, iteration: int, dictionary: Array, cost: float) -> None:
+        self.n_iter_ = max(self.n_iter_, iteration)
+        if self.verbose:
+            print(f"[DictionaryLearner] {self.method}, pass {iteration}: cost {cost:.6g}")
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.dictionary_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = bool(self.class_wise)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
