@@ -1,5 +1,6 @@
-"""The one list of priors, dictionaries and samples that the laws run over."""
+"""The one list of priors, dictionary learners, dictionaries and samples that the laws run over."""
 
+import functools
 import importlib.util
 import pathlib
 import sys
@@ -7,6 +8,7 @@ import sys
 import numpy as np
 
 from sparlow import ElasticNet, KLDivergence
+from sparlow.dictionaries import ksvd, online, rls_dla, samples
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -61,3 +63,21 @@ def degenerate_dictionaries(m, rng):
         "orthonormal": np.eye(m),
         "single": D[:1],
     }
+
+
+LEARNERS = {
+    "ksvd": functools.partial(ksvd, n_nonzero=3),
+    "online": functools.partial(online, prior=ElasticNet(0.2)),
+    "rls": functools.partial(rls_dla, prior=ElasticNet(0.2)),
+}
+ALL_LEARNERS = {**LEARNERS, "samples": samples}
+
+
+def planted(n, m, r, k, noise=0.01, seed=0):
+    """Samples that are combinations of k atoms each, with a little noise, and the dictionary."""
+    rng = np.random.default_rng(seed)
+    D = unit(rng.standard_normal((r, m)))
+    codes = np.zeros((n, r))
+    for row in codes:
+        row[rng.choice(r, k, replace=False)] = rng.choice([-1, 1], k) * rng.uniform(0.5, 1.5, k)
+    return codes @ D + noise * rng.standard_normal((n, m)), D

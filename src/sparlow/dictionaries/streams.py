@@ -34,7 +34,7 @@ def online(
     *,
     n_iter: int = 10,
     batch_size: int | None = None,
-    forgetting: float = 2.0,
+    forgetting: float = 3.0,
     start: ArrayLike | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -57,7 +57,7 @@ def online(
         Passes over the samples, each in a new random order.
     batch_size : int, optional
         Samples per batch; by default n/10, but 32 at least and 512 at most.
-    forgetting : float, default=2.0
+    forgetting : float, default=3.0
         ρ ≥ 0: before batch t the sums shrink by (1 − 1/t)^ρ. 0 never forgets.
     start : array of shape (n_atoms, m), optional
         Atoms to start from, random samples by default.
