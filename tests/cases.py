@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from sparlow import ElasticNet, KLDivergence
+from sparlow import ElasticNet, KLDivergence, criteria
 from sparlow.dictionaries import ksvd, online, rls_dla, samples
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -81,3 +81,31 @@ def planted(n, m, r, k, noise=0.01, seed=0):
     for row in codes:
         row[rng.choice(r, k, replace=False)] = rng.choice([-1, 1], k) * rng.uniform(0.5, 1.5, k)
     return codes @ D + noise * rng.standard_normal((n, m)), D
+
+
+CRITERIA = {
+    "pca": criteria.PCA(),
+    "lle": criteria.LLE(k=4),
+    "lap": criteria.LAP(k=4),
+    "lda": criteria.LDA(),
+    "mfa": criteria.MFA(k_within=3, k_between=4),
+    "mvr": criteria.MVR(),
+    "sda": criteria.SDA(k=4),
+    "slap": criteria.SLAP(k_within=3, k_between=4, k=4),
+    "smvr": criteria.SMVR(k=4),
+}
+
+
+def labelled(n, m, r, seed=0, n_classes=4):
+    """Unit-norm samples around class means of unequal sizes, their labels, and a dictionary."""
+    rng = np.random.default_rng(seed)
+    y = np.sort(np.r_[np.repeat(np.arange(n_classes), 3), rng.integers(0, n_classes, n - 3 * n_classes)])
+    X = unit(rng.standard_normal((n_classes, m))[y] + 0.5 * rng.standard_normal((n, m)))
+    return X, y, unit(rng.standard_normal((r, m)))
+
+
+def hide_labels(y):
+    """A third of the labels replaced by −1, two of each class kept for certain."""
+    hidden = y.copy()
+    hidden[2::3] = -1
+    return hidden

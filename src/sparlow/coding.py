@@ -122,7 +122,7 @@ def pullback(
     dictionary: ArrayLike,
     prior: Prior,
     codes: sp.sparray | sp.spmatrix,
-    gradient: tuple[ArrayLike, ArrayLike] | ArrayLike | sp.sparray | sp.spmatrix,
+    gradient: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, float] | ArrayLike | sp.sparray | sp.spmatrix,
     *,
     n_jobs: int | None = None,
 ) -> Array:
@@ -141,7 +141,8 @@ def pullback(
     codes : sparse matrix of shape (n, r)
         What :func:`encode` returned.
     gradient : pair of arrays (n, l) and (l, r), or array or sparse matrix of shape (n, r)
-        W, either as a product of two factors, of which the full matrix is never formed, or as it is.
+        W, either as a product of two factors, of which the full matrix is never formed, or as it is. A third entry
+        beside the factors, a number, adds that multiple of the codes.
     n_jobs : int, optional
         Threads. The result does not depend on it.
 
@@ -382,15 +383,16 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
     """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
     n, r = codes.shape
     dtype = codes.dtype
-    if isinstance(gradient, (tuple, list)) and len(gradient) == 2 and np.ndim(gradient[0]) == 2:
-        left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient)
+    if isinstance(gradient, (tuple, list)) and len(gradient) in (2, 3) and np.ndim(gradient[0]) == 2:
+        left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient[:2])
+        scale = dtype.type(gradient[2]) if len(gradient) == 3 else dtype.type(0)
         if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
             raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
         right = np.ascontiguousarray(right.T)
 
         def factored(rows: slice) -> Array:
-            indptr, indices, _ = _rows_of(codes, rows)
-            return _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
+            indptr, indices, data = _rows_of(codes, rows)
+            return _kernels.factored_entries(indptr, indices, *frozen(left[rows], right)) + scale * data
 
         return factored
 

@@ -11,11 +11,14 @@ from .coding import ADD_LIMIT, FAR, encode_chunk
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
+from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
     "ADD_LIMIT",
     "FAR",
     "accumulate",
+    "add_diagonal_form",
+    "add_graph_form",
     "compile_scalar",
     "encode_chunk",
     "factored_entries",

@@ -1,0 +1,294 @@
+"""Structure over the samples: n × n matrices S as diagonal + sparse graph + low rank, never dense.
+
+A criterion compares two quadratic forms ⟨Y, SY⟩ = tr(UᵀΦᵀSΦU) of the embedding Y = ΦU. All it needs of S is the
+product SY and, for fixed codes, the small matrix ΦᵀSΦ.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from . import _kernels
+from .parallel import Threads, frozen
+
+Array = NDArray[Any]
+
+_EXACT = 20_000  # samples up to which neighbours are searched exactly
+_BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
+
+
+@dataclass(frozen=True)
+class Structure:
+    """S = diag(diagonal) + graph + F K Fᵀ, a symmetric n × n matrix.
+
+    Parameters
+    ----------
+    diagonal : array of shape (n,)
+    graph : sparse matrix of shape (n, n), optional
+    factors : array or sparse matrix F of shape (n, c), optional
+    core : array K of shape (c, c), optional
+
+    """
+
+    diagonal: Array
+    graph: sp.csr_array | None = None
+    factors: Any = None
+    core: Array | None = None
+
+    def __matmul__(self, Y: Array) -> Array:
+        """SY for a dense Y (n, l)."""
+        out = self.diagonal[:, None] * Y
+        if self.graph is not None:
+            out += self.graph @ Y
+        if self.factors is not None:
+            out += self.factors @ (self.core @ (self.factors.T @ Y))
+        return out
+
+    def __add__(self, other: Structure) -> Structure:
+        """The sum; at most one of the two may have factors of its own kind, others are put side by side."""
+        graph = self.graph if other.graph is None else other.graph if self.graph is None else self.graph + other.graph
+        if self.factors is None or other.factors is None:
+            factors, core = (self.factors, self.core) if other.factors is None else (other.factors, other.core)
+        else:
+            factors = sp.csr_array(sp.hstack([sp.csr_array(self.factors), sp.csr_array(other.factors)]))
+            core = sp.block_diag([self.core, other.core]).toarray()
+        return Structure(self.diagonal + other.diagonal, graph, factors, core)
+
+    def __mul__(self, factor: float) -> Structure:
+        """A multiple of S."""
+        return Structure(
+            factor * self.diagonal,
+            None if self.graph is None else self.graph * factor,
+            self.factors,
+            None if self.core is None else factor * self.core,
+        )
+
+    def form(self, codes: Any, n_jobs: int | None = None) -> Array:
+        """ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""
+        if not sp.issparse(codes):
+            dense = np.asarray(codes, np.float64)
+            return _symmetric(dense.T @ (self @ dense))
+        with Threads(n_jobs) as threads:
+            out = _sparse_form(self.diagonal, self.graph, sp.csr_array(codes), threads)
+        if self.factors is not None:
+            part = self.factors.T @ codes  # (c, r)
+            part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
+            out += part.T @ (self.core @ part)
+        return _symmetric(out)
+
+
+def _symmetric(matrix: Array) -> Array:
+    return (matrix + matrix.T) / 2
+
+
+def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_array, threads: Threads) -> Array:
+    """Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples."""
+    n, r = codes.shape
+    indptr, indices = codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False)
+    diagonal = np.ascontiguousarray(diagonal, np.float64)
+
+    def block(rows: slice) -> Array:
+        triangle = np.zeros((r, r))
+        if np.any(diagonal[rows]):
+            own = indptr[rows.start : rows.stop + 1]
+            _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), triangle)
+            triangle += np.triu(triangle, 1).T
+        if graph is not None:
+            edges = graph[rows]
+            arrays = frozen(edges.indptr.astype(np.int64), edges.indices.astype(np.int32), edges.data.astype(float))
+            _kernels.add_graph_form(rows.start, *arrays, *frozen(indptr, indices, codes.data), triangle)
+        return triangle
+
+    bounds = np.linspace(0, n, min(_BLOCKS, n) + 1).astype(int)
+    out = np.zeros((r, r))
+    for part in threads.map(block, [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]):
+        out += part
+    return out
+
+
+# ── structures of labels ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def centring(n: int) -> Structure:
+    """Π = I − 11ᵀ/n."""
+    return Structure(np.ones(n), None, np.ones((n, 1)), np.array([[-1.0 / n]]))
+
+
+def identity(mask: Array) -> Structure:
+    """The diagonal matrix of a mask: the identity on the samples it marks."""
+    return Structure(np.asarray(mask, float))
+
+
+def class_means(labels: Array, n_classes: int) -> sp.csr_array:
+    """The matrix N (n, c) with NᵀY the class means; unlabelled samples (−1) have empty rows."""
+    rows = np.flatnonzero(labels >= 0)
+    counts = np.bincount(labels[rows], minlength=n_classes)
+    return sp.csr_array((1.0 / counts[labels[rows]], (rows, labels[rows])), shape=(len(labels), n_classes))
+
+
+def between_classes(labels: Array, weights: Array | None = None) -> Structure:
+    """Between-class scatter Σ over pairs c < d of (n_c n_d / n) w_cd (μ_c − μ_d)(μ_c − μ_d)ᵀ.
+
+    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1).
+    """
+    known = labels[labels >= 0]
+    counts = np.bincount(known).astype(float)
+    pairs = np.outer(counts, counts) / len(known)
+    if weights is not None:
+        pairs = pairs * weights
+    np.fill_diagonal(pairs, 0)
+    core = np.diag(pairs.sum(axis=1)) - pairs
+    return Structure(np.zeros(len(labels)), None, class_means(labels, len(counts)), core)
+
+
+def within_classes(labels: Array) -> Structure:
+    """Within-class scatter I − MMᵀ on the labelled samples."""
+    counts = np.bincount(labels[labels >= 0]).astype(float)
+    return Structure((labels >= 0).astype(float), None, class_means(labels, len(counts)), -np.diag(counts))
+
+
+def outer(targets: Array) -> Structure:
+    """T Tᵀ for targets T (n, d)."""
+    return Structure(np.zeros(len(targets)), None, targets, np.eye(targets.shape[1]))
+
+
+# ── neighbour graphs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def neighbours(X: Any, k: int, queries: Any = None, n_jobs: int | None = None) -> tuple[Array, Array]:
+    """Distances and indices (n, k) of the k nearest rows of X to each query, or to each row of X but itself.
+
+    Exact up to about 20 000 rows; above that by nearest-neighbour descent if pynndescent is there.
+    """
+    if X.shape[0] > _EXACT and _descent() is not None:
+        return _approximate_neighbours(X, k, queries, n_jobs)
+    search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(X)
+    distances, indices = search.kneighbors(queries)
+    return distances, indices
+
+
+def _descent() -> Any:
+    try:
+        import pynndescent
+    except ImportError:
+        warnings.warn(
+            "More than 20 000 samples and no pynndescent: neighbours are searched exactly, which takes time n². "
+            "Install it with: pip install 'sparlow[graphs]'",
+            UserWarning,
+            stacklevel=4,
+        )
+        return None
+    return pynndescent
+
+
+def _approximate_neighbours(X: Any, k: int, queries: Any, n_jobs: int | None) -> tuple[Array, Array]:
+    index = _descent().NNDescent(X, n_neighbors=max(k + 1, 15), random_state=0, n_jobs=n_jobs)
+    if queries is not None:
+        indices, distances = index.query(queries, k=k)
+        return distances, indices
+    indices, distances = index.neighbor_graph
+    own = indices == np.arange(len(indices))[:, None]
+    own[~own.any(axis=1), -1] = True  # a row that does not list itself drops its farthest neighbour
+    own[:, 1:][own[:, :1].ravel()] = False
+    keep = ~own & (np.cumsum(~own, axis=1) <= k)
+    return distances[keep].reshape(-1, k), indices[keep].reshape(-1, k)
+
+
+def joined(n: int, rows: Array, columns: Array, weights: Array) -> sp.csr_array:
+    """A symmetric graph: an edge where either end names the other ("or")."""
+    graph = sp.csr_array((weights.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
+    return sp.csr_array(graph.maximum(graph.T))
+
+
+def affinities(
+    X: Any, k: int, bandwidth: float | None = None, binary: bool = False, n_jobs: int | None = None
+) -> sp.csr_array:
+    """Heat-kernel affinities exp(−‖xᵢ − xⱼ‖²/t) of the k nearest neighbours, or 1 for each edge if ``binary``.
+
+    t is by default the mean squared distance to the neighbours.
+    """
+    n = X.shape[0]
+    distances, indices = neighbours(X, k, n_jobs=n_jobs)
+    squares = distances**2
+    t = bandwidth if bandwidth is not None else max(float(squares.mean()), np.finfo(float).tiny)
+    weights = np.ones_like(squares) if binary else np.exp(-squares / t)
+    return joined(n, np.repeat(np.arange(n), k), indices, weights)
+
+
+def laplacian(graph: sp.csr_array) -> Structure:
+    """L = degree − adjacency, scaled to mean degree 1, so that its weight means the same for any n and k."""
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    mean = degrees.mean() if degrees.any() else 1.0
+    return Structure(degrees / mean, sp.csr_array(graph * (-1.0 / mean)))
+
+
+def strangers(graph: sp.csr_array) -> Structure:
+    """Lᴺ, the Laplacian of all pairs that the 0/1 ``graph`` does not join: nI − 11ᵀ − L, scaled to mean degree 1."""
+    n = graph.shape[0]
+    ones = sp.csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape)
+    degrees = np.asarray(ones.sum(axis=1)).ravel()
+    mean = n - 1 - degrees.mean()
+    if mean <= 0:
+        raise ValueError("Every sample is a neighbour of every other one: choose fewer neighbours.")
+    return Structure((n - degrees) / mean, ones * (1.0 / mean), np.ones((n, 1)), np.array([[-1.0 / mean]]))
+
+
+def barycentric_residual(X: Any, k: int, reg: float = 1e-3, n_jobs: int | None = None) -> Structure:
+    """Z = (I − W)ᵀ(I − W), W the weights that rebuild each sample best from its k nearest neighbours, summing to 1."""
+    n = X.shape[0]
+    _, indices = neighbours(X, k, n_jobs=n_jobs)
+    weights = np.empty((n, k))
+    dense = X.toarray() if sp.issparse(X) else np.asarray(X, float)
+    for first in range(0, n, 256):
+        rows = slice(first, min(first + 256, n))
+        offsets = dense[indices[rows]] - dense[rows, None, :]  # (b, k, m)
+        gram = offsets @ offsets.transpose(0, 2, 1)
+        trace = np.trace(gram, axis1=1, axis2=2)
+        gram[:, np.arange(k), np.arange(k)] += (reg * np.where(trace > 0, trace, 1.0))[:, None]
+        w = np.linalg.solve(gram, np.ones((rows.stop - first, k, 1)))[..., 0]
+        weights[rows] = w / w.sum(axis=1, keepdims=True)
+    W = sp.csr_array((weights.ravel(), (np.repeat(np.arange(n), k), indices.ravel())), shape=(n, n))
+    residual = sp.eye_array(n, format="csr") - W
+    return Structure(np.zeros(n), sp.csr_array(residual.T @ residual))
+
+
+def class_neighbours(
+    X: Any, labels: Array, k_within: int, k_between: int, n_jobs: int | None = None
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Graphs of the k_within nearest samples of the same class and the k_between nearest of other classes, 0/1.
+
+    Samples with label −1 have no edges. A class of fewer samples gives what neighbours it has.
+    """
+    n = X.shape[0]
+    known = np.flatnonzero(labels >= 0)
+    nearest, distance = np.zeros((n, 0), int), np.zeros((n, 0))
+    rows, columns = [], []
+    for c in range(labels.max() + 1):
+        own, others = np.flatnonzero(labels == c), known[labels[known] != c]
+        k = min(k_within, len(own) - 1)
+        if k > 0:
+            rows.append(np.repeat(own, k))
+            columns.append(own[neighbours(X[own], k, n_jobs=n_jobs)[1]].ravel())
+        found, index = np.full((n, min(k_between, len(own))), np.inf), np.zeros((n, min(k_between, len(own))), int)
+        found[others], hits = neighbours(X[own], found.shape[1], X[others], n_jobs)
+        index[others] = own[hits]
+        distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
+    within = joined(n, np.concatenate(rows), np.concatenate(columns), np.ones(sum(map(len, rows))))
+    samples, slots = np.nonzero(np.isfinite(distance[known]))
+    between = joined(n, known[samples], nearest[known[samples], slots], np.ones(len(samples)))
+    return within, between
+
+
+def _nearest(distance: Array, index: Array, k: int) -> tuple[Array, Array]:
+    """The k smallest distances of each row, with their indices."""
+    if distance.shape[1] > k:
+        order = np.argpartition(distance, k - 1, axis=1)[:, :k]
+        distance, index = np.take_along_axis(distance, order, 1), np.take_along_axis(index, order, 1)
+    return distance, index

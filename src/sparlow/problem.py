@@ -1,0 +1,225 @@
+"""The joint cost of dictionary and projection: the one place where coding, criterion and regularizers meet.
+
+    J(D, U) = f(D, U) − |f₀| (μ₁ g_c(D) + μ₂ g_d(D)),  to be maximised
+
+f is the trace quotient of the codes Φ(D), f₀ its value at the start, g_c and g_d the mean coherence of the atoms and
+their mean squared distance from the first dictionary. So μ₁ and μ₂ mean the same for any criterion and any size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .coding import encode, pullback
+from .criteria import Quotient, Value
+from .manifolds import Grassmann, Manifold, Point, Product, Spheres
+from .optimize import Result, Step, maximise
+from .parallel import Threads
+from .priors import Prior
+from .regularizers import coherence, proximity
+from .tracequotient import best_projection
+
+Array = NDArray[Any]
+
+_FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """J at one point, and what was computed on the way: nothing of it is computed again."""
+
+    point: Point
+    value: float  # J
+    dictionary: Array
+    projection: Array
+    codes: sp.csr_array
+    quotient: Value
+    coherence: float
+    proximity: float
+    slopes: Array  # gradient of μ₁g_c + μ₂g_d with respect to D
+
+
+@dataclass
+class JointProblem(ABC):
+    """What the two ways of handling U have in common.
+
+    Parameters
+    ----------
+    X : array of shape (n, m)
+    prior : Prior
+    quotient : Quotient
+        The criterion bound to the samples.
+    anchor : array of shape (r, m)
+        The first dictionary, D* of g_d.
+    mu_coherence, mu_proximity : float
+        μ₁ and μ₂.
+    n_jobs : int, optional
+
+    """
+
+    X: Any
+    prior: Prior
+    quotient: Quotient
+    anchor: Array
+    n_components: int
+    mu_coherence: float = 0.0
+    mu_proximity: float = 0.0
+    n_jobs: int | None = None
+    scale: float = 0.0  # |f₀|, set by start()
+    n_codings: int = 0
+
+    @abstractmethod
+    def manifold(self) -> Manifold:
+        """Where its points live."""
+
+    @abstractmethod
+    def _unpack(self, point: Point) -> tuple[Array, Array | None]:
+        """D and U of a point; U is None where it is eliminated."""
+
+    @abstractmethod
+    def _pack(self, D: Array, U: Array) -> Point:
+        """The point of D and U."""
+
+    def start(self, D: Array, shrinkage: float = 0.0) -> Evaluation:
+        """The evaluation at D with its best projection; fixes the ridge of B and the scale of the regularizers.
+
+        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes.
+        """
+        with Threads(1):
+            codes = self._codes(D, None)
+            A, B = self.quotient.matrices(codes, self.n_jobs)
+            ridge = self.quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
+            B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
+            self.quotient = dataclasses.replace(self.quotient, ridge=ridge)
+            U, _, _ = best_projection(A, B, self.n_components)
+            self.scale = 1.0
+            first = self._evaluation(D, codes, U)
+            self.scale = abs(first.quotient.quotient)
+            return self._evaluation(D, codes, U)
+
+    def evaluate(self, point: Point, near: Evaluation | None = None) -> Evaluation:
+        """J at a point: one sparse coding of all samples, started from the codes of ``near``."""
+        D, U = self._unpack(point)
+        with Threads(1):
+            codes = self._codes(D, None if near is None else near.codes)
+            if U is None:
+                U = self._best(codes, None if near is None else near.projection)
+            return self._evaluation(D, codes, U)
+
+    def refresh(self, now: Evaluation) -> Evaluation:
+        """Balance the criterion's pairs for the present embedding; costs no coding, and J does not fall."""
+        if self.quotient.balance is None:
+            return now
+        with Threads(1):
+            self.quotient = self.quotient.refreshed(now.codes, now.projection)
+            U = now.projection if self._unpack(now.point)[1] is not None else self._best(now.codes, now.projection)
+            return self._evaluation(now.dictionary, now.codes, U)
+
+    def dictionary_gradient(self, now: Evaluation) -> Array:
+        """∂J/∂D at fixed U; where U is the best one it is the gradient of the maximum over U (envelope theorem)."""
+        with Threads(1):
+            parts = self.quotient.codes_gradient(now.codes, now.projection, now.quotient)
+        return pullback(self.X, now.dictionary, self.prior, now.codes, parts, n_jobs=self.n_jobs) - now.slopes
+
+    @abstractmethod
+    def gradient(self, now: Evaluation) -> Point:
+        """The Euclidean gradient of J."""
+
+    def _codes(self, D: Array, start: sp.csr_array | None) -> sp.csr_array:
+        self.n_codings += 1
+        return encode(self.X, D, self.prior, start=start, n_jobs=self.n_jobs)
+
+    def _best(self, codes: sp.csr_array, start: Array | None) -> Array:
+        A, B = self.quotient.matrices(codes, self.n_jobs)
+        return best_projection(A, B, self.n_components, start, tol=1e-9)[0]
+
+    def _evaluation(self, D: Array, codes: sp.csr_array, U: Array) -> Evaluation:
+        value = self.quotient.value(codes, U)
+        g_c, slope_c = coherence(D)
+        g_d, slope_d = proximity(D, self.anchor)
+        weight_c, weight_d = self.scale * self.mu_coherence, self.scale * self.mu_proximity
+        J = value.quotient - weight_c * g_c - weight_d * g_d
+        slopes = weight_c * slope_c + weight_d * slope_d
+        return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d, slopes)
+
+
+class Eliminated(JointProblem):
+    """J(D) = max over U of J(D, U): the point is D alone, its gradient that at the best U."""
+
+    def manifold(self) -> Manifold:
+        return Spheres(*self.anchor.shape)
+
+    def _unpack(self, point: Point) -> tuple[Array, Array | None]:
+        return point, None
+
+    def _pack(self, D: Array, U: Array) -> Point:
+        return D
+
+    def gradient(self, now: Evaluation) -> Point:
+        return self.dictionary_gradient(now)
+
+
+class Together(JointProblem):
+    """J(D, U) on the product of spheres and Grassmann manifold, as in the paper."""
+
+    def manifold(self) -> Manifold:
+        return Product((Spheres(*self.anchor.shape), Grassmann(len(self.anchor), self.n_components)))
+
+    def _unpack(self, point: Point) -> tuple[Array, Array | None]:
+        return point
+
+    def _pack(self, D: Array, U: Array) -> Point:
+        return D, U
+
+    def gradient(self, now: Evaluation) -> Point:
+        with Threads(1):
+            slope = self.quotient.projection_gradient(now.codes, now.projection, now.quotient)
+        return self.dictionary_gradient(now), slope
+
+
+SOLVERS: dict[str, type[JointProblem]] = {"eliminate": Eliminated, "joint": Together}
+
+
+def learn(
+    problem: JointProblem,
+    start: Evaluation,
+    *,
+    max_iter: int,
+    refresh_every: int = 2,
+    tol: float = 1e-5,
+    callback: Callable[[Step], bool | None] | None = None,
+) -> Result:
+    """Conjugate gradients in rounds of ``refresh_every`` steps, the criterion's pairs balanced anew before each."""
+    balanced = problem.quotient.balance is not None
+    total = Result(start, "max_iter reached", next_length=_FIRST_MOVE * float(np.sqrt(len(problem.anchor))))
+    while total.n_iter < max_iter:
+        try:
+            now = problem.refresh(total.evaluation)
+        except KeyboardInterrupt:
+            total.reason = "interrupted"
+            break
+        left = max_iter - total.n_iter
+        part = maximise(
+            problem,
+            problem.manifold(),
+            now,
+            max_iter=min(refresh_every, left) if balanced else left,
+            first_length=total.next_length,
+            tol=tol,
+            callback=callback,
+        )
+        total.evaluation, total.next_length = part.evaluation, part.next_length
+        total.steps += part.steps
+        total.n_evaluations += part.n_evaluations
+        if part.reason != "max_iter reached":
+            total.reason = part.reason
+            break
+    return total
