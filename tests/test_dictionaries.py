@@ -15,8 +15,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from sparlow import ElasticNet, KLDivergence, encode, objective
 from sparlow.dictionaries import LEARNERS, class_union, ksvd, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew
+from sparlow.dictionaries.memory import Recursion, Sums
 from sparlow.dictionaries.pursuit import _pursue, _residual, _update
-from sparlow.dictionaries.streams import _Recursion, _Sums
 from sparlow.estimators import DictionaryLearner
 from sparlow.parallel import Threads
 from tests import cases
@@ -123,6 +123,7 @@ def test_errors_say_what_to_do(learner):
 
 
 @learners
+@pytest.mark.interpreted
 def test_wrong_options_are_refused(learner):
     X, _ = cases.planted(20, 6, 8, 2)
     with pytest.raises(ValueError, match=r"start must have shape \(3, 6\)"):
@@ -143,12 +144,14 @@ def test_wrong_options_are_refused(learner):
         (rls_dla, {"horizon": 2}, "horizon must be"),
     ],
 )
+@pytest.mark.interpreted
 def test_wrong_options_of_streams_are_refused(learner, options, message):
     with pytest.raises(ValueError, match=message):
         learner(np.eye(4), 2, **{"prior": ElasticNet(0.1), **options})
 
 
 @learners
+@pytest.mark.interpreted
 def test_as_many_atoms_as_samples(learner):
     X, _ = cases.gaussian(12, 5, 1)
     D = learner(X, 12, random_state=0, n_iter=3)
@@ -188,6 +191,7 @@ def test_omp_stops_when_a_sample_is_explained():
     assert np.all(np.diff(duplicates.indptr) <= 2)
 
 
+@pytest.mark.interpreted
 def test_omp_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="X has 3 features, but the atoms of the dictionary have 2"):
         omp(np.eye(3), np.eye(2))
@@ -220,7 +224,7 @@ def test_error_never_rises_over_an_atom_update():
 def test_online_step_is_coordinate_descent_on_the_spheres():
     X, D = cases.gaussian(20, 5, 40)
     codes = encode(X, D, ElasticNet(0.05))
-    sums = _Sums.zero(D, 1.0)
+    sums = Sums.zero(D, 1.0)
     stepped = D.copy()
     sums.update(stepped, X, codes)
     A, B = (codes.T @ codes).toarray(), codes.T @ X
@@ -235,7 +239,7 @@ def test_online_step_is_coordinate_descent_on_the_spheres():
 @pytest.mark.interpreted
 def test_recursion_keeps_the_inverse_of_the_weighted_gram_matrix():
     X, D = cases.gaussian(30, 5, 6)
-    memory = _Recursion.start(D, 0.5, 4.0)
+    memory = Recursion.start(D, 0.5, 4.0)
     A = None
     for t, rows in enumerate((slice(0, 10), slice(10, 20), slice(20, 30)), 1):
         codes = encode(X[rows], D, ElasticNet(0.05))
@@ -252,11 +256,12 @@ def test_recursion_keeps_the_inverse_of_the_weighted_gram_matrix():
         np.testing.assert_allclose(memory.C @ A, np.eye(6), atol=1e-8)
 
 
+@pytest.mark.interpreted
 def test_recursion_survives_what_rounding_may_do():
     X, D = cases.gaussian(30, 5, 6)
     codes = encode(X, D, ElasticNet(0.05))
     for C in (-np.eye(6), 1e300 * np.eye(6)):
-        memory = _Recursion(C.copy(), 0.5, 4.0, t=1)
+        memory = Recursion(C.copy(), 0.5, 4.0, t=1)
         stepped = D.copy()
         memory.update(stepped, X, codes)
         np.testing.assert_allclose(np.linalg.norm(stepped, axis=1), 1)
@@ -298,6 +303,7 @@ def test_classes_are_learned_alike_by_any_number_of_threads():
     np.testing.assert_array_equal(np.bincount(first[1]), [6, 6, 6, 5, 5, 5, 5, 5, 5, 5])
 
 
+@pytest.mark.interpreted
 def test_classes_need_labels_and_samples():
     X, _ = cases.planted(20, 6, 8, 2)
     for y, r, message in (

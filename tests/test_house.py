@@ -89,7 +89,7 @@ def test_second_process_compiles_no_kernel_whatever_the_prior_and_the_layout(tmp
     code = """
 import sys, numpy as np, scipy.sparse as sp, json
 from numba.core import event
-from sparlow import ElasticNet, KLDivergence, encode, pullback
+from sparlow import ElasticNet, KLDivergence, dictionaries, encode, pullback
 X = np.eye(3)
 prior = ElasticNet(0.1)
 if sys.argv[1:]:
@@ -101,11 +101,15 @@ with event.install_recorder("numba:compile") as recorder:
     codes.indices, codes.indptr = codes.indices.astype(np.int64), codes.indptr.astype(np.int64)
     codes.data.flags.writeable = False
     pullback(X, X, prior, encode(X, X, prior, start=codes), X)
+    dictionaries.ksvd(X, 2)
+    dictionaries.online(X, 2, prior)
 print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})))
 """
     first, second = (json.loads(run(code, *words, NUMBA_CACHE_DIR=str(tmp_path))) for words in ([], ["other"]))
     assert any("encode_chunk" in name for name in first)
-    assert not any("chunk" in name or "products" in name or "solve" in name for name in second)
+    kernels = ("chunk", "products", "solve", "update", "accumulate")
+    assert all(any(kernel in name for name in first) for kernel in kernels)
+    assert not any(kernel in name for name in second for kernel in kernels)
 
 
 @pytest.mark.parametrize("name", ["codes_of_digits", "own_prior"])

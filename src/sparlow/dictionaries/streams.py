@@ -5,25 +5,21 @@ minimise Σᵢ ½‖xᵢ − φᵢD‖² + Σⱼ g(φᵢⱼ) over unit-norm atom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .. import _kernels
 from ..coding import encode, objective
-from ..parallel import Threads, frozen
+from ..parallel import Threads
 from ..priors import Prior
-from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew
+from .atoms import Array, Callback, check_count, check_samples, first_atoms, renew
+from .memory import Memory, Recursion, Sums, batch_size_for, batches
 
 _TOL = 1e-4  # the optimality gap of codes while learning
-_BLOCK = 32  # atoms updated between two products with all atoms
-_LEAP = 1e6  # a least-squares step so long, or a variance so large, is of rounding errors
 _UNUSED = 1e-6  # an atom whose codes have less than this share of the mean energy is dead
 
 
@@ -79,7 +75,7 @@ def online(
         raise ValueError(f"forgetting must be zero or a positive number, got {forgetting!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
     stream = _Stream.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
-    return stream.learn(_Sums.zero(stream.D, forgetting), callback)
+    return stream.learn(Sums.zero(stream.D, forgetting), callback)
 
 
 def rls_dla(
@@ -125,17 +121,7 @@ def rls_dla(
         raise ValueError(f"horizon must be above 0 and at most 1, got {horizon!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
     stream = _Stream.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
-    return stream.learn(_Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
-
-
-class _Memory(Protocol):
-    """What a learner keeps of the batches it has seen."""
-
-    def update(self, D: Array, x: Any, codes: sp.csr_array) -> None:
-        """Take in one batch and improve D (float64) in place."""
-
-    def forget(self, atoms: Array) -> None:
-        """These atoms are new."""
+    return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
 @dataclass
@@ -167,24 +153,20 @@ class _Stream:
             raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")
         rng = check_random_state(random_state)
         D = first_atoms(X, n_atoms, start, rng)
-        size = min(512, max(32, X.shape[0] // 10)) if size is None else size
+        size = batch_size_for(X.shape[0]) if size is None else size
         return cls(X, D, prior, check_count(n_iter, "n_iter"), size, rng, n_jobs)
 
     @property
     def n_batches(self) -> int:
         return self.n_iter * -(-self.X.shape[0] // self.size)
 
-    def batches(self) -> Iterator[Array]:
-        order = self.rng.permutation(self.X.shape[0])
-        yield from (np.sort(order[first : first + self.size]) for first in range(0, len(order), self.size))
-
-    def learn(self, memory: _Memory, callback: Callback | None) -> Array:
+    def learn(self, memory: Memory, callback: Callback | None) -> Array:
         D = self.D.astype(np.float64)
         costs = np.empty(self.X.shape[0])
         with Threads(1):  # holds BLAS to one thread also between the calls of encode
             for iteration in range(1, self.n_iter + 1):
                 energy = np.zeros(len(D))
-                for rows in self.batches():
+                for rows in batches(self.X.shape[0], self.size, self.rng):
                     x, atoms = self.X[rows], D.astype(self.D.dtype)
                     codes = encode(x, atoms, self.prior, tol=_TOL, n_jobs=self.n_jobs)
                     costs[rows] = objective(x, atoms, self.prior, codes)
@@ -194,99 +176,3 @@ class _Stream:
                 if callback is not None and callback(iteration, D.astype(self.D.dtype), float(costs.mean())) is True:
                     break
         return D.astype(self.D.dtype)
-
-
-@dataclass
-class _Sums:
-    """A = Σ φᵀφ and B = Σ φᵀx of the batches, older ones counting less."""
-
-    A: Array
-    B: Array
-    forgetting: float
-    t: int = 0
-
-    @classmethod
-    def zero(cls, D: Array, forgetting: float) -> _Sums:
-        return cls(np.zeros((len(D), len(D))), np.zeros(D.shape), forgetting)
-
-    def update(self, D: Array, x: Any, codes: sp.csr_array) -> None:
-        A, B = self.A, self.B
-        self.t += 1
-        for sums in (A, B):
-            sums *= (1 - 1 / self.t) ** self.forgetting
-        arrays = frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
-        _kernels.accumulate(*arrays, *frozen(dense_rows(x, slice(None))), A, B)
-        least = 1e-12 * float(np.trace(A)) / len(A)
-        for first in range(0, len(D), _BLOCK):
-            block = slice(first, first + _BLOCK)
-            S = B[block] - A[block] @ D
-            _kernels.update_block(S, *frozen(np.ascontiguousarray(A[block, block])), D[block], least)
-
-    def forget(self, atoms: Array) -> None:
-        self.A[atoms] = 0
-        self.A[:, atoms] = 0
-        self.B[atoms] = 0
-
-
-@dataclass
-class _Recursion:
-    """C = A⁻¹, A = Σ φᵀφ of the batches, older ones counting less."""
-
-    C: Array
-    forgetting: float
-    horizon: float
-    t: int = 0
-    trust: float = 1.0
-
-    @classmethod
-    def start(cls, D: Array, forgetting: float, horizon: float) -> _Recursion:
-        return cls(np.eye(len(D)), forgetting, horizon)
-
-    def update(self, D: Array, x: Any, codes: sp.csr_array) -> None:
-        codes = codes.astype(np.float64)
-        energy = float(np.sum(codes.data**2)) / len(D)
-        if not energy > 0:
-            return
-        if self.t == 0:  # the start counts as much as one batch
-            self.trust = energy
-            self.C /= energy
-        self.t += 1
-        self._remember(codes)
-        pull = codes.T @ (dense_rows(x, slice(None)) - codes @ D)  # (r, m)
-        pull -= np.einsum("ij,ij->i", pull, D)[:, None] * D
-        step = self.C @ pull
-        norms = np.linalg.norm(D + step, axis=1)
-        step[~(norms < _LEAP)] = 0  # the step is tangent, so norms are at least 1
-        D += step
-        self._normalise(D)
-
-    def _remember(self, codes: sp.csr_array) -> None:
-        """(λA + ΦᵀΦ)⁻¹ = (C − CΦᵀ(λI + ΦCΦᵀ)⁻¹ΦC)/λ."""
-        weight = 1 - (1 - self.forgetting) * max(0.0, 1 - self.t / self.horizon) ** 3
-        V = codes @ self.C  # (b, r)
-        M = codes @ V.T  # (b, b)
-        M.flat[:: len(M) + 1] += weight
-        try:
-            L = scipy.linalg.cholesky(M, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # rounding has taken the sign of an eigenvalue of C: it begins anew
-            self.C = np.eye(len(self.C)) / self.trust
-            return
-        Y = scipy.linalg.solve_triangular(L, V, lower=True, check_finite=False)
-        self.C -= Y.T @ Y
-        self.C /= weight
-
-    def _normalise(self, D: Array) -> None:
-        """Unit norm again: codes would grow by the norms that atoms lose, so C shrinks by them, in rows and columns.
-
-        C of atoms out of use grows with forgetting; the bound keeps it from overflowing.
-        """
-        norms = np.linalg.norm(D, axis=1)
-        D /= norms[:, None]
-        growth = np.maximum(1.0, np.diag(self.C) * self.trust / (norms**2 * _LEAP))
-        scale = 1 / (norms * np.sqrt(growth))
-        self.C *= scale[:, None] * scale
-
-    def forget(self, atoms: Array) -> None:
-        self.C[atoms] = 0
-        self.C[:, atoms] = 0
-        self.C[atoms, atoms] = 1 / self.trust

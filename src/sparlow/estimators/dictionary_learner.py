@@ -41,7 +41,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_nonzero : int, optional
         For "ksvd": the most nonzero codes per sample while learning.
     max_iter : int, optional
-        Passes over the samples; by default 20 for "ksvd" and 10 for the others.
+        Passes over the samples; 10 by default, to which "ksvd" adds two of the online method.
     class_wise : bool, default=False
         Learn atoms for each class of ``y`` by themselves. Samples of label −1 are unlabelled and left out.
     random_state : int or RandomState, optional
@@ -80,7 +80,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     >>> codes.shape
     (1797, 100)
     >>> float(abs(X - learner.inverse_transform(codes)).mean().round(1))
-    1.3
+    1.2
 
     """
 
