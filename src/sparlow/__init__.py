@@ -2,8 +2,34 @@
 
 from . import plots
 from .coding import encode, objective, optimality_gap, pullback
+from .criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Criterion
+from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .priors import ElasticNet, KLDivergence, Prior
+from .tracequotient import trace_ratio
 
 __version__ = "0.1.0"
 
-__all__ = ["ElasticNet", "KLDivergence", "Prior", "encode", "objective", "optimality_gap", "plots", "pullback"]
+__all__ = [
+    "LAP",
+    "LDA",
+    "LLE",
+    "MFA",
+    "MVR",
+    "PCA",
+    "SDA",
+    "SLAP",
+    "SMVR",
+    "Criterion",
+    "DictionaryLearner",
+    "ElasticNet",
+    "KLDivergence",
+    "Prior",
+    "SparLow",
+    "TraceQuotient",
+    "encode",
+    "objective",
+    "optimality_gap",
+    "plots",
+    "pullback",
+    "trace_ratio",
+]

@@ -7,7 +7,7 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 from collections.abc import Callable
 from typing import Any
 
-from .atoms import samples
+from .atoms import distinct_rows, samples
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
 from .union import class_union, labelled
@@ -20,4 +20,4 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "samples": samples,
 }
 
-__all__ = ["LEARNERS", "class_union", "ksvd", "labelled", "omp", "online", "rls_dla", "samples"]
+__all__ = ["LEARNERS", "class_union", "distinct_rows", "ksvd", "labelled", "omp", "online", "rls_dla", "samples"]

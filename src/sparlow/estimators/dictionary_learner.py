@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, class_union, labelled
+from ..dictionaries import LEARNERS, class_union, distinct_rows, labelled
 from ..priors import Prior
 
 Array = NDArray[Any]
@@ -144,7 +144,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             check_classification_targets(y)
             D, self.atom_classes_ = self._learn_classes(X, y)
         else:
-            n_atoms = default_n_atoms(*X.shape) if self.n_atoms is None else self.n_atoms
+            n_atoms = default_n_atoms(X.shape[0], len(distinct_rows(X))) if self.n_atoms is None else self.n_atoms
             options = self._options(random_state=self.random_state, n_jobs=self.n_jobs)
             D = LEARNERS[self.method](X, n_atoms, **options)
         self.dictionary_ = self.components_ = D
@@ -190,7 +190,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _learn_classes(self, X: Any, y: Array) -> tuple[Array, Array]:
         known = y[labelled(y)]
-        n_atoms = max(default_n_atoms(len(known), X.shape[1]), len(np.unique(known)), 1)
+        n_atoms = default_n_atoms(len(known), len(distinct_rows(X[labelled(y)])), len(np.unique(known)))
         n_atoms = n_atoms if self.n_atoms is None else self.n_atoms
         learner, options = LEARNERS[self.method], self._options()
         return class_union(X, y, n_atoms, learner, random_state=self.random_state, n_jobs=self.n_jobs, **options)

@@ -1,0 +1,94 @@
+"""Labels and targets as the criteria want them, with errors that say what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_consistent_length
+
+from ..criteria import MFA, SLAP, Criterion
+
+Array = NDArray[Any]
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a criterion binds to: ``y`` encoded 0 … c−1 (−1 unlabelled) with ``classes``, or real ``targets``."""
+
+    y: Array | None = None
+    classes: Array | None = None
+    targets: Array | None = None
+
+    @property
+    def bound(self) -> Array | None:
+        """The argument of ``Criterion.bind``."""
+        return self.y if self.targets is None else self.targets
+
+    def take(self, rows: Array) -> Labels:
+        """Those of some samples."""
+        y, targets = (None if part is None else part[rows] for part in (self.y, self.targets))
+        return Labels(y, self.classes, targets)
+
+
+def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
+    """Labels for a criterion; an unsupervised one ignores them."""
+    if criterion.supervision == "none":
+        return Labels()
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    kind = type(criterion).__name__
+    if criterion.targets and _is_targets(y):
+        return Labels(targets=_check_targets(criterion, X, y))
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    check_classification_targets(y)
+    known = y != UNLABELLED if criterion.supervision == "semi" and y.dtype.kind in "iuf" else np.ones(len(y), bool)
+    classes, codes = np.unique(y[known], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{kind} needs labelled samples of at least two classes, but y has {len(classes)} class(es)"
+            + (f", {classes[0]!r}" if len(classes) else " and is all unlabelled (-1)")
+            + ". For one class or none use an unsupervised criterion: pca, lle or lap."
+        )
+    encoded = np.full(len(y), UNLABELLED)
+    encoded[known] = codes
+    _check_sizes(criterion, classes, np.bincount(codes))
+    return Labels(encoded, classes)
+
+
+def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
+    if isinstance(criterion, (MFA, SLAP)) and counts.min() < 2:
+        alone = ", ".join(str(label) for label in classes[counts < 2][:5])
+        raise ValueError(
+            f"{type(criterion).__name__} joins samples of the same class, so it needs at least two of each; only one "
+            f"sample has the label {alone}. Leave it out, give more samples, or use lda."
+        )
+    if counts.max() < 2:
+        raise ValueError("Every class has one sample only: there is no scatter within classes to compare with.")
+
+
+def _is_targets(y: Any) -> bool:
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+        return True  # rows of NaN are unlabelled
+    return type_of_target(values) in ("continuous", "continuous-multioutput", "multilabel-indicator")
+
+
+def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
+    missing = criterion.supervision == "semi"
+    targets = check_array(
+        y, dtype=float, ensure_2d=False, ensure_all_finite="allow-nan" if missing else True, input_name="y"
+    )
+    check_consistent_length(X, targets)
+    targets = targets.reshape(len(targets), -1)
+    known = np.all(np.isfinite(targets), axis=1)
+    if not known.any() or np.ptp(targets[known], axis=0).max() == 0:
+        raise ValueError("The targets y are constant or all missing: there is nothing to regress on.")
+    return targets

@@ -1,0 +1,147 @@
+"""What the joint and the classical estimator share: components, embedding of targets, scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import Tags, check_array
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..criteria import Criterion, criterion_named
+from .labels import Labels, check_labels
+
+Array = NDArray[Any]
+
+FLOATS = [np.float64, np.float32]
+
+
+def _regresses(model: Any) -> bool:
+    """Whether the criterion is a regression, so that there is something to predict."""
+    try:
+        return criterion_named(model.criterion).targets
+    except ValueError:
+        return False
+
+
+class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer X -> embedding (n, l) that maximises a trace quotient."""
+
+    criterion: Any
+    n_components: int | None
+
+    def _check_components(self, criterion: Criterion, n_features: int, labels: Labels, what: str) -> int:
+        """The number of components, chosen or checked against what the criterion can give."""
+        if self.n_components is None:
+            return criterion.usual_components(n_features, labels.bound)
+        most = criterion.most_components(n_features, labels.bound)
+        if self.n_components > most:
+            because = f"classes - 1 = {most}" if most < n_features else f"the {n_features} {what}"
+            raise ValueError(
+                f"n_components={self.n_components} is more than {type(criterion).__name__} can give here, which is "
+                f"{most} ({because}). Choose n_components={most} or less."
+            )
+        return int(self.n_components)
+
+    def _labels(self, criterion: Criterion, X: Any, y: Any) -> Labels:
+        labels = check_labels(criterion, X, y, type(self).__name__)
+        if labels.classes is not None:
+            self.classes_ = labels.classes
+        return labels
+
+    def _remember(self, embedding: Array, labels: Labels) -> None:
+        """Keep the training embedding, and regress the targets on it where the criterion is a regression."""
+        self.embedding_, self._training = embedding, labels
+        if not _regresses(self):
+            return
+        if labels.targets is not None:
+            known, targets = np.all(np.isfinite(labels.targets), axis=1), labels.targets
+        else:
+            assert labels.y is not None
+            assert labels.classes is not None
+            known, targets = labels.y >= 0, np.eye(len(labels.classes))[labels.y]
+        scale = float(np.var(embedding[known], axis=0).sum()) * known.sum()
+        self.regression_ = Ridge(alpha=max(1e-3 * scale / embedding.shape[1], 1e-12)).fit(
+            embedding[known].astype(float), targets[known]
+        )
+
+    @available_if(_regresses)
+    def predict(self, X: Any) -> Array:
+        """The ridge regression's targets, or the class whose indicator is largest; for mvr and smvr.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+
+        """
+        check_is_fitted(self)
+        values = np.asarray(self.regression_.predict(np.asarray(self.transform_plain(X), float)))
+        if self._training.targets is None:
+            return self.classes_[np.argmax(values, axis=1)]
+        return values.ravel() if self._training.targets.shape[1] == 1 else values
+
+    def transform_plain(self, X: Any) -> Array:
+        """:meth:`transform` as an array, whatever ``set_output`` says."""
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How good the embedding is on samples not seen before, so that searches over parameters can use it.
+
+        With class labels: the accuracy of the nearest training sample in the embedding. With real targets: R² of
+        the regression. Without labels: the criterion's quotient on X.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,), optional
+            Their labels or targets.
+
+        Returns
+        -------
+        score : float
+
+        """
+        check_is_fitted(self)
+        known = self._training
+        if known.y is None and known.targets is None:
+            return self._quotient_on(X)
+        if y is None:
+            raise ValueError(f"score needs the labels y of the samples: the criterion {self.criterion!r} is supervised.")
+        if known.targets is not None:
+            targets = check_array(y, dtype=float, ensure_2d=False, input_name="y").reshape(len(y), -1)
+            residual = targets - np.asarray(self.predict(X)).reshape(targets.shape)
+            return float(1 - np.sum(residual**2) / np.sum((targets - targets.mean(axis=0)) ** 2))
+        assert known.y is not None
+        rows = known.y >= 0
+        search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])
+        return float(search.score(self.transform_plain(X), y))
+
+    def _quotient_on(self, X: Any) -> float:
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        try:
+            criterion = criterion_named(self.criterion)
+        except ValueError:
+            return tags
+        tags.target_tags.required = criterion.supervision != "none"
+        tags.target_tags.multi_output = criterion.targets
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,539 @@
+"""SparLow: dictionary and projection learned together."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..coding import encode
+from ..criteria import CRITERIA, Criterion, criterion_named
+from ..defaults import default_n_atoms, default_prior
+from ..dictionaries import LEARNERS, class_union, distinct_rows
+from ..optimize import Step
+from ..priors import ElasticNet, Prior
+from ..problem import SOLVERS, Evaluation, JointProblem, learn
+from ..tracequotient import canonical
+from .callbacks import Audience, CallbackSupportMixin, with_callbacks
+from .labels import Labels
+from .projector import FLOATS, Projector
+
+Array = NDArray[Any]
+
+
+class SparLow(CallbackSupportMixin, Projector):
+    """Low-dimensional image representations: sparse codes and an orthogonal projection of them, learned together.
+
+    A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and projection
+    U maximise
+
+        J(D, U) = f(D, U) − |f₀| (μ₁ g_c(D) + μ₂ g_d(D)),   f = tr(UᵀAU)/tr(UᵀBU),
+
+    where A and B come from the criterion, g_c is the mean coherence of the atoms and g_d their mean squared distance
+    from the first dictionary.
+
+    Parameters
+    ----------
+    criterion : str or Criterion, default="lda"
+        "pca", "lle", "lap" (no labels), "lda", "mfa", "mvr" (labels), "sda", "slap" or "smfa", "smvr" (−1 marks
+        unlabelled samples), or an object with parameters such as ``MFA(k_within=5)``.
+    n_components : int, optional
+        Dimension l of the embedding; by default classes − 1 for lda, mvr and their kin, 48 (or classes − 1 if that is
+        more, and at most a quarter of the atoms) for the others.
+    n_atoms : int, optional
+        Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
+    prior : Prior, optional
+        What codes cost; by default ``ElasticNet(v³, 0.2)`` with v = 1 − ‖mean of the unit-norm samples‖².
+    dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
+        The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are labels, or
+        atoms of your own.
+    max_iter : int, default=10
+        Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
+    shrinkage : float, default=0.3
+        Multiple of tr(B)/r added to the diagonal of B, B at the first codes.
+    mu_coherence, mu_proximity : float, default=0.0
+        μ₁ and μ₂.
+    validation_fraction : float, optional
+        Part of the samples held out to choose the best step by the score on them. D is then learned from the others,
+        U from all.
+    n_iter_no_change : int, default=5
+        With a held-out part: stop after so many steps without a better score.
+    refresh_every : int, default=2
+        Steps after which criteria that balance pairs (lda, mfa, sda) weigh them anew.
+    solver : {"eliminate", "joint"}, default="eliminate"
+        Whether U is the best one for each D, or moves with D by conjugate gradients as in the paper.
+    normalize : bool, default=True
+        Scale samples to unit norm first.
+    normalize_embedding : bool, default=True
+        Centre the embedding and scale each sample's to unit norm, so that Euclidean distances compare angles.
+    tol : float, default=1e-5
+        Stop when the cost rises by less than this, relative to its size, in two steps.
+    warm_start : bool, default=False
+        Start from the dictionary of the last fit.
+    callback : callable, optional
+        Called after each step with its row of ``history_`` as a dict; a true answer stops.
+    verbose : int, default=0
+        Print a line per step.
+    random_state : int or RandomState, optional
+        First dictionary and held-out part.
+    n_jobs : int, optional
+        Threads. The model does not depend on it, to the last bit.
+
+    Attributes
+    ----------
+    dictionary_ : array of shape (n_atoms, n_features)
+        D, atoms of unit norm.
+    projection_ : array of shape (n_atoms, n_components)
+        U, rotated so that UᵀAU is diagonal and descending, signs fixed.
+    components_ : array of shape (n_components, n_features)
+        The factor images UᵀD.
+    prior_ : Prior
+        The prior in use.
+    criterion_ : Criterion
+        The criterion in use.
+    embedding_ : array of shape (n_samples, n_components)
+        Embedding of the training samples.
+    history_ : dict of arrays
+        One entry for the start and one for each step: cost J, quotient f, coherence, proximity, step, gradient_norm,
+        nonzeros, seconds, held_out, evaluations, restarted, step_number.
+    n_iter_ : int
+        Steps made. With a held-out part the model is that of ``best_iter_``.
+    stop_reason_ : str
+        Why learning ended.
+    classes_ : array of shape (n_classes,)
+        Class labels, if there are any.
+    regression_ : Ridge
+        For mvr and smvr: the regression of the targets on the embedding.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of shape (n_features,)
+        Their names, if X has column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow import SparLow
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SparLow("lda", max_iter=5, random_state=0).fit(X[:900], y[:900])
+    >>> model.transform(X[900:]).shape
+    (897, 9)
+    >>> model.score(X[900:], y[900:]) > 0.93
+    True
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "criterion": [StrOptions(set(CRITERIA)), Criterion],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        "prior": [Prior, None],
+        "dictionary": [StrOptions(set(LEARNERS)), "array-like"],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "mu_coherence": [Interval(Real, 0, None, closed="left")],
+        "mu_proximity": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "refresh_every": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions(set(SOLVERS))],
+        "normalize": ["boolean"],
+        "normalize_embedding": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "callback": [callable, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        criterion: str | Criterion = "lda",
+        n_components: int | None = None,
+        *,
+        n_atoms: int | None = None,
+        prior: Prior | None = None,
+        dictionary: Any = "ksvd",
+        max_iter: int = 10,
+        shrinkage: float = 0.3,
+        mu_coherence: float = 0.0,
+        mu_proximity: float = 0.0,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int = 5,
+        refresh_every: int = 2,
+        solver: str = "eliminate",
+        normalize: bool = True,
+        normalize_embedding: bool = True,
+        tol: float = 1e-5,
+        warm_start: bool = False,
+        callback: Callable[[dict[str, float]], Any] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.n_components = n_components
+        self.n_atoms = n_atoms
+        self.prior = prior
+        self.dictionary = dictionary
+        self.max_iter = max_iter
+        self.shrinkage = shrinkage
+        self.mu_coherence = mu_coherence
+        self.mu_proximity = mu_proximity
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.refresh_every = refresh_every
+        self.solver = solver
+        self.normalize = normalize
+        self.normalize_embedding = normalize_embedding
+        self.tol = tol
+        self.warm_start = warm_start
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> SparLow:
+        """Learn dictionary and projection.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,) or (n_samples, n_targets), optional
+            Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr.
+
+        Returns
+        -------
+        self : SparLow
+
+        """
+        began = time.perf_counter()
+        criterion = criterion_named(self.criterion)
+        given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
+        labels = self._labels(criterion, X, y)
+        X = self._scaled(X)
+        rng = check_random_state(self.random_state)
+        rows, held = self._split(labels, X.shape[0], rng)
+        samples, known = (X, labels) if held is None else (X[rows], labels.take(rows))
+        prior = default_prior(samples) if self.prior is None else self.prior
+        D = self._first_dictionary(samples, known, prior, rng)
+        count = self._check_components(criterion, len(D), labels, "atoms")
+        quotient = criterion.bind(samples, known.bound, self.n_jobs)
+        problem = SOLVERS[self.solver](
+            samples, prior, quotient, D, count, self.mu_coherence, self.mu_proximity, self.n_jobs
+        )
+        self.criterion_, self.prior_ = criterion, prior
+        audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
+        start = problem.start(D, self.shrinkage)
+        self._check_start(start, samples, prior)
+        watch = _Watch(self, problem, known, held, X, labels, audience, began)
+        watch.row(start, None)
+        result = learn(
+            problem, start, max_iter=self.max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
+        )
+        self.n_iter_ = result.n_iter
+        self.stop_reason_ = watch.reason or result.reason
+        self.history_ = {name: np.array([row[name] for row in watch.rows]) for name in watch.rows[0]}
+        best = result.evaluation if held is None else watch.best
+        self.best_iter_ = result.n_iter if held is None else watch.best_step
+        if held is not None:
+            best, problem, known = self._with_all(problem, best, X, labels, criterion)
+        vars(self).update(self._state(problem, best))
+        self._remember(self._arranged(best.codes @ self.projection_), known)
+        audience.close()
+        if self.stop_reason_ == "interrupted":
+            warnings.warn(
+                f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _scaled(self, X: Any) -> Any:
+        """Samples of unit norm; zeros stay zero."""
+        if not self.normalize:
+            return X
+        norms = row_norms(X)
+        inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
+        return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
+
+    def _split(self, labels: Labels, n: int, rng: np.random.RandomState) -> tuple[Array, Array | None]:
+        """Rows to learn from and rows held out; unlabelled samples are never held out."""
+        every = np.arange(n)
+        if self.validation_fraction is None or self.max_iter == 0:
+            return every, None
+        usable = every if labels.y is None else every[labels.y >= 0]
+        stratify = None if labels.y is None else labels.y[usable]
+        splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
+        count = max(round(self.validation_fraction * len(usable)), 1 if stratify is None else len(np.unique(stratify)))
+        _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
+        return np.setdiff1d(every, usable[held]), np.sort(usable[held])
+
+    def _first_dictionary(self, X: Any, labels: Labels, prior: Prior, rng: np.random.RandomState) -> Array:
+        if self.warm_start and hasattr(self, "dictionary_"):
+            return np.asarray(self.dictionary_, float)
+        if not isinstance(self.dictionary, str):
+            return self._own_dictionary(X)
+        distinct = len(distinct_rows(X))
+        if distinct < 2:
+            raise ValueError(
+                f"All {X.shape[0]} samples are constant multiples of one (n_samples={X.shape[0]}, {distinct} distinct): "
+                "there is nothing to learn from them."
+            )
+        classes = None if labels.classes is None else len(labels.classes)
+        n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
+        learner = LEARNERS[self.dictionary]
+        options: dict[str, Any] = {"prior": prior} if self.dictionary in ("online", "odl", "rls") else {}
+        options |= {"random_state": rng, "n_jobs": self.n_jobs} if self.dictionary != "samples" else {"random_state": rng}
+        if labels.y is None or classes is None:
+            return np.asarray(learner(X, n_atoms, **options), float)
+        if labels.y.min() < 0:  # unlabelled samples too: they have atoms of their own, in proportion
+            return self._mixed_dictionary(X, labels.y, n_atoms, learner, options)
+        options.pop("n_jobs", None)
+        return np.asarray(self._union(X, labels.y, n_atoms, learner, options), float)
+
+    def _union(self, X: Any, y: Array, n_atoms: int, learner: Callable[..., Array], options: dict[str, Any]) -> Array:
+        least = len(np.unique(y))
+        if n_atoms < least:
+            return learner(X, n_atoms, **options)
+        return class_union(X, y, n_atoms, learner, n_jobs=self.n_jobs, **options)[0]
+
+    def _mixed_dictionary(
+        self, X: Any, y: Array, n_atoms: int, learner: Callable[..., Array], options: dict[str, Any]
+    ) -> Array:
+        """One dictionary of all samples: with few labels per class there is too little for atoms of each."""
+        return np.asarray(learner(X, n_atoms, **options), float)
+
+    def _own_dictionary(self, X: Any) -> Array:
+        D = check_array(self.dictionary, dtype=np.float64, input_name="dictionary")
+        if D.shape[1] != X.shape[1]:
+            raise ValueError(f"dictionary has atoms of {D.shape[1]} features, but X has {X.shape[1]}.")
+        norms = np.linalg.norm(D, axis=1, keepdims=True)
+        if not norms.min() > 0:
+            raise ValueError("dictionary has atoms of norm zero.")
+        return D / norms
+
+    def _check_start(self, start: Evaluation, X: Any, prior: Prior) -> None:
+        if start.codes.nnz and start.quotient.bottom > 0:
+            return
+        largest = max(float(abs(X[i : i + 512] @ start.dictionary.T).max()) for i in range(0, X.shape[0], 512))
+        hint = f"l1 below {largest:.3g}, for instance ElasticNet({largest / 10:.1g})"
+        what = f"l1={prior.l1:.3g}" if isinstance(prior, ElasticNet) else str(prior)
+        raise ValueError(f"All codes are zero: {what} is too large for these samples. Choose {hint}, or prior=None.")
+
+    # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _with_all(
+        self, problem: JointProblem, best: Evaluation, X: Any, labels: Labels, criterion: Criterion
+    ) -> tuple[Evaluation, JointProblem, Labels]:
+        """The projection for the chosen dictionary from all samples, the held-out ones included."""
+        quotient = criterion.bind(X, labels.bound, self.n_jobs)
+        whole = SOLVERS["eliminate"](X, problem.prior, quotient, best.dictionary, problem.n_components, n_jobs=self.n_jobs)
+        return whole.start(best.dictionary, self.shrinkage), whole, labels
+
+    def _state(self, problem: JointProblem, now: Evaluation) -> dict[str, Any]:
+        """The fitted attributes at one evaluation."""
+        dtype = problem.X.dtype
+        Y = now.quotient.embedding
+        A = now.projection.T @ (problem.quotient.above.form(now.codes, self.n_jobs) @ now.projection)
+        U = now.projection @ _rotation(A, now.projection)
+        mean_code = np.asarray(now.codes.mean(axis=0), float).ravel()
+        centre = mean_code @ U
+        radius = float(np.sqrt(np.mean(np.sum((Y - Y.mean(axis=0)) ** 2, axis=1))))
+        return {
+            "dictionary_": now.dictionary.astype(dtype),
+            "projection_": U.astype(dtype),
+            "components_": (U.T @ now.dictionary).astype(dtype),
+            "n_components_": U.shape[1],
+            "n_atoms_": len(U),
+            "shrinkage_": problem.quotient.ridge,
+            "_centre": centre.astype(dtype),
+            "_mean_image": (mean_code @ now.dictionary).astype(dtype),
+            "_radius": radius,
+        }
+
+    def _arranged(self, Y: Array) -> Array:
+        """The embedding as it is given out: centred and scaled to unit norm, or as it is."""
+        if not self.normalize_embedding:
+            return np.asarray(Y)
+        Y = Y - self._centre.astype(Y.dtype, copy=False)
+        norms = np.linalg.norm(Y, axis=1, keepdims=True)
+        return np.divide(Y, norms, out=np.zeros_like(Y), where=norms > 0)
+
+    def encode(self, X: Any) -> sp.csr_array:
+        """Sparse codes of samples with the learned dictionary.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        codes : csr_array of shape (n_samples, n_atoms)
+
+        """
+        check_is_fitted(self)
+        X = self._scaled(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
+        return encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> Array:
+        """The embedding φ(x)U of samples.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        embedding : array of shape (n_samples, n_components)
+
+        """
+        check_is_fitted(self)
+        return self._embed(self.encode(X))
+
+    def _embed(self, codes: sp.csr_array) -> Array:
+        return self._arranged(codes @ self.projection_.astype(codes.dtype, copy=False))
+
+    def transform_plain(self, X: Any) -> Array:
+        """:meth:`transform` as an array, whatever ``set_output`` says."""
+        return self._embed(self.encode(X))
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Images with embedding Z: the mean image and the factor images UᵀD in the amounts that Z says.
+
+        Parameters
+        ----------
+        Z : array of shape (n_samples, n_components)
+            Embeddings.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            On the scale of samples of unit norm if ``normalize``.
+
+        """
+        check_is_fitted(self)
+        Z = check_array(Z, dtype=FLOATS, input_name="Z")
+        if Z.shape[1] != len(self.components_):
+            raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
+        moved = Z * Z.dtype.type(self._radius) if self.normalize_embedding else Z - self._centre.astype(Z.dtype)
+        return np.asarray(self._mean_image.astype(Z.dtype) + moved @ self.components_.astype(Z.dtype, copy=False))
+
+    def _quotient_on(self, X: Any) -> float:
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False, ensure_min_samples=2)
+        X = self._scaled(X)
+        codes = encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        return self.criterion_.bind(X, None, self.n_jobs).value(codes, self.projection_.astype(float)).quotient
+
+
+def _rotation(A: Array, U: Array) -> Array:
+    """The l × l rotation that makes U canonical, given UᵀAU."""
+    V = canonical(A, np.eye(len(A)))
+    turned = U @ V
+    signs = np.sign(turned[np.argmax(np.abs(turned), axis=0), np.arange(len(V))])
+    return V * np.where(signs == 0, 1.0, signs)
+
+
+class _Watch:
+    """Follows the learning: a row per step, the score on the held-out part, the best step so far."""
+
+    def __init__(
+        self,
+        model: SparLow,
+        problem: JointProblem,
+        known: Labels,
+        held: Array | None,
+        X: Any,
+        labels: Labels,
+        audience: Audience,
+        began: float,
+    ) -> None:
+        self.model, self.problem, self.known, self.audience = model, problem, known, audience
+        self.X_held = None if held is None else X[held]
+        self.y_held = None if held is None or labels.y is None else labels.y[held]
+        self.codes: sp.csr_array | None = None
+        self.quotient: Any = None
+        self.rows: list[dict[str, float]] = []
+        self.began, self.reason = began, ""
+        self.best: Any = None
+        self.best_step, self.best_score = 0, -np.inf
+
+    def step(self, step: Step) -> bool:
+        """After an accepted step."""
+        row = self.row(step.evaluation, step)
+        stop = self.audience.step(row, lambda: self._state(step.evaluation))
+        if stop:
+            self.reason = "stopped by callback"
+        elif self.X_held is not None and len(self.rows) - 1 - self.best_step >= self.model.n_iter_no_change:
+            stop, self.reason = True, "held-out score no longer rises"
+        return stop
+
+    def row(self, now: Evaluation, step: Step | None) -> dict[str, float]:
+        """Record a row; for the start ``step`` is None."""
+        number = len(self.rows)
+        score = self._held_out(now)
+        if score > self.best_score or self.best is None:
+            self.best, self.best_step, self.best_score = now, number, score
+        nan = float("nan")
+        self.rows.append(
+            {
+                "step_number": number,
+                "cost": now.value,
+                "quotient": now.quotient.quotient,
+                "coherence": now.coherence,
+                "proximity": now.proximity,
+                "step": nan if step is None else step.step,
+                "gradient_norm": nan if step is None else step.gradient_norm,
+                "nonzeros": now.codes.nnz / now.codes.shape[0],
+                "seconds": time.perf_counter() - self.began,
+                "held_out": score,
+                "evaluations": 1 if step is None else step.n_evaluations,
+                "restarted": False if step is None else step.restarted,
+            }
+        )
+        return self.rows[-1]
+
+    def _held_out(self, now: Evaluation) -> float:
+        if self.X_held is None:
+            return float("nan")
+        self.codes = encode(
+            self.X_held, now.dictionary, self.problem.prior, start=self.codes, n_jobs=self.problem.n_jobs
+        )
+        if self.y_held is None:
+            if self.quotient is None:
+                self.quotient = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
+            return float(self.quotient.value(self.codes, now.projection).quotient)
+        assert self.known.y is not None
+        rows = self.known.y >= 0
+        centre = now.quotient.embedding.mean(axis=0)
+        ours, theirs = (self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection))
+        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.y_held))
+
+    def _directions(self, Y: Array) -> Array:
+        return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
+
+    def _state(self, now: Evaluation) -> dict[str, Any]:
+        state = self.model._state(self.problem, now)
+        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior, "_training": self.known,
+                "embedding_": now.quotient.embedding}  # fmt: skip

@@ -1,0 +1,172 @@
+"""The classical methods: a trace quotient of the samples themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..criteria import CRITERIA, Criterion, criterion_named
+from ..parallel import Threads
+from ..tracequotient import best_projection, canonical
+from .projector import FLOATS, Projector
+
+Array = NDArray[Any]
+
+
+class TraceQuotient(Projector):
+    """Classical dimensionality reduction by a trace quotient, max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
+
+    The same criteria as :class:`SparLow`, on the samples instead of their codes: "pca" is PCA, "lle" ONPP, "lap" OLPP,
+    "lda" LDA with an orthogonal projection, "mfa" MFA, "mvr" ridge regression, "sda" SDA, "slap" SDE, "smvr" LapRLS.
+
+    Parameters
+    ----------
+    criterion : str or Criterion, default="lda"
+        A name, or an object with parameters such as ``MFA(k_within=5)``.
+    n_components : int, optional
+        Dimension l of the embedding; by default what suits the criterion (classes − 1 for lda and sda).
+    shrinkage : float, default=0.01
+        Multiple of tr(B)/m added to the diagonal of B.
+    n_jobs : int, optional
+        Threads.
+
+    Attributes
+    ----------
+    projection_ : array of shape (n_features, n_components)
+        U, its columns sorted by what they add to the numerator.
+    components_ : array of shape (n_components, n_features)
+        Uᵀ.
+    mean_ : array of shape (n_features,)
+        Mean of the training samples, subtracted before projecting.
+    quotient_ : float
+        The value of the quotient.
+    embedding_ : array of shape (n_samples, n_components)
+        The embedding of the training samples.
+    classes_ : array of shape (n_classes,)
+        Class labels, if there are any.
+    regression_ : Ridge
+        For mvr and smvr: the regression of the targets on the embedding.
+    n_iter_ : int
+        Eigenvalue problems solved.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of shape (n_features,)
+        Their names, if X has column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow import TraceQuotient
+    >>> X, y = load_digits(return_X_y=True)
+    >>> TraceQuotient("lda", n_components=9).fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.85
+    True
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "criterion": [StrOptions(set(CRITERIA)), Criterion],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        criterion: str | Criterion = "lda",
+        n_components: int | None = None,
+        *,
+        shrinkage: float = 0.01,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> TraceQuotient:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,) or (n_samples, n_targets), optional
+            Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr.
+
+        Returns
+        -------
+        self : TraceQuotient
+
+        """
+        criterion = criterion_named(self.criterion)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+        labels = self._labels(criterion, X, y)
+        count = self._check_components(criterion, X.shape[1], labels, "features")
+        with Threads(1):
+            self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
+            quotient = criterion.bind(X, labels.bound, self.n_jobs)
+            A, B = quotient.matrices(X if hasattr(X, "toarray") else X - self.mean_, self.n_jobs)
+            if not np.trace(B) > 0:
+                raise ValueError(
+                    "The samples have no scatter for the denominator: all samples, or all samples of each class, are equal."
+                )
+            B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
+            U, self.quotient_, self.n_iter_ = best_projection(A, B, count)
+            self.projection_ = canonical(A, U).astype(X.dtype)
+        self.components_ = np.ascontiguousarray(self.projection_.T)
+        self._criterion = dataclasses.replace(criterion)
+        self._remember(self.transform_plain(X), labels)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Project samples.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        embedding : array of shape (n_samples, n_components)
+
+        """
+        check_is_fitted(self)
+        return self.transform_plain(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+
+    def transform_plain(self, X: Any) -> Array:
+        """:meth:`transform` as an array, whatever ``set_output`` says."""
+        X = check_array(X, accept_sparse="csr", dtype=FLOATS)
+        U = self.projection_.astype(X.dtype, copy=False)
+        return np.asarray(safe_sparse_dot(X, U) - self.mean_.astype(X.dtype, copy=False) @ U)
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """The samples on the subspace that have embedding Z.
+
+        Parameters
+        ----------
+        Z : array of shape (n_samples, n_components)
+            Embeddings.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+
+        """
+        check_is_fitted(self)
+        Z = check_array(Z, dtype=FLOATS, input_name="Z")
+        return np.asarray(Z @ self.components_.astype(Z.dtype, copy=False) + self.mean_)
+
+    def _quotient_on(self, X: Any) -> float:
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_min_samples=2)
+        quotient = self._criterion.bind(X, None, self.n_jobs)
+        return quotient.value(X - self.mean_, self.projection_.astype(float)).quotient
