@@ -42,7 +42,7 @@ lint: $(DEV)
 
 bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py
-	@$(BIN)/python benchmarks/dictionaries.py
+	@OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/dictionaries.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .coverage

@@ -2,7 +2,8 @@
 
 All start from the same random samples. Atoms are judged on held-out samples, once by the lasso objective that all but
 K-SVD minimise, once by the error of orthogonal matching pursuit at equal nonzeros. Run with ``make bench``; USPS is
-read from the folder named by SPARLOW_DATA, see ``coding.py``.
+read from the folder named by SPARLOW_DATA, see ``coding.py``. Where other work shares the cores, the threads of
+SPAMS lose much time by waiting busily for each other; OMP_WAIT_POLICY=passive spares it that.
 """
 
 import argparse

@@ -276,6 +276,9 @@ def test_renewal_takes_distinct_samples_explained_worst():
     np.testing.assert_array_equal(new, [1, 3])
     np.testing.assert_allclose(D[[1, 3]], cases.unit(X[[1, 2]]))
     np.testing.assert_array_equal(D[[0, 2]], np.eye(4)[[0, 2]])
+    opposite = np.vstack([np.eye(4)[:2], -np.eye(4)[:2]])
+    assert not len(renew(opposite, X, np.arange(1, 5), 0, np.arange(5), positive=True))
+    np.testing.assert_array_equal(renew(opposite, X, np.arange(1, 5), 0, np.array([2, 3])), [0])
     assert not len(renew(D, X[4:], np.array([5, 0, 7, 9]), 0, np.array([0])))  # no sample that would be new
 
 

@@ -108,15 +108,16 @@ def first_atoms(X: Any, n_atoms: int, start: ArrayLike | None, rng: np.random.Ra
     return unit_rows(D)
 
 
-def renew(D: Array, X: Any, use: Array, fewest: float, worst: Array) -> Array:
+def renew(D: Array, X: Any, use: Array, fewest: float, worst: Array, *, positive: bool = False) -> Array:
     """Replace, in D, atoms of little use and near-duplicates by the samples explained worst; returns which.
 
     ``use`` is a number per atom, of which ``fewest`` is too few; of two atoms that are alike the one used less goes.
     ``worst`` lists samples, those explained worst first; they must differ from the atoms kept and from one another.
-    Where too few do, the other atoms stay as they are.
+    Where too few do, the other atoms stay as they are. Opposite atoms are alike unless codes are ``positive``.
     """
+    sign_aside = np.asarray if positive else np.abs
     bad = use <= fewest
-    alike = np.triu(np.abs(D @ D.T) > ALIKE, 1)
+    alike = np.triu(sign_aside(D @ D.T) > ALIKE, 1)
     for i, j in np.argwhere(alike):
         if not bad[i] and not bad[j]:
             bad[j if use[j] <= use[i] else i] = True
@@ -125,9 +126,9 @@ def renew(D: Array, X: Any, use: Array, fewest: float, worst: Array) -> Array:
         return places
     candidates = dense_rows(X, worst[: 4 * len(places) + 16])
     candidates = unit_rows(candidates[np.any(candidates, axis=1)])
-    apart = np.all(np.abs(candidates @ D[~bad].T) <= ALIKE, axis=1)
+    apart = np.all(sign_aside(candidates @ D[~bad].T) <= ALIKE, axis=1)
     candidates = candidates[apart]
-    likeness = np.abs(candidates @ candidates.T)
+    likeness = sign_aside(candidates @ candidates.T)
     chosen: list[int] = []
     for c in range(len(candidates)):
         if len(chosen) < len(places) and not np.any(likeness[c, chosen] > ALIKE):

@@ -172,7 +172,8 @@ class _Stream:
                     costs[rows] = objective(x, atoms, self.prior, codes)
                     energy += np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
                     memory.update(D, x, codes)
-                memory.forget(renew(D, self.X, energy, _UNUSED * energy.mean(), np.argsort(-costs, kind="stable")))
+                fewest, worst = _UNUSED * float(energy.mean()), np.argsort(-costs, kind="stable")
+                memory.forget(renew(D, self.X, energy, fewest, worst, positive=self.prior.positive))
                 if callback is not None and callback(iteration, D.astype(self.D.dtype), float(costs.mean())) is True:
                     break
         return D.astype(self.D.dtype)
