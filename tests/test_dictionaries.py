@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import ElasticNet, KLDivergence, encode, objective
+from sparlow.defaults import default_n_atoms, default_prior
 from sparlow.dictionaries import LEARNERS, class_union, ksvd, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew
 from sparlow.dictionaries.memory import Recursion, Sums
@@ -338,10 +339,9 @@ def test_estimator_has_the_manners_of_scikit_learn(options):
 @pytest.mark.interpreted
 def test_estimator_is_its_functions(capsys):
     X, _ = cases.planted(64, 6, 8, 2)
-    learner = DictionaryLearner(method="online", random_state=0, max_iter=2, verbose=1).fit(X)
+    learner = DictionaryLearner(8, method="online", random_state=0, max_iter=2, verbose=1).fit(X)
     assert "online, pass 2: cost" in capsys.readouterr().out
-    scale = float(np.median(np.linalg.norm(X, axis=1)))
-    assert learner.prior_ == ElasticNet(0.1 * scale, 1e-3)
+    assert learner.prior_ == default_prior(X)
     D = online(X, 8, learner.prior_, n_iter=2, random_state=0)
     np.testing.assert_array_equal(learner.dictionary_, D)
     assert learner.components_ is learner.dictionary_
@@ -360,7 +360,7 @@ def test_estimator_by_classes_leaves_out_unlabelled_samples():
     y = np.where(np.arange(len(y)) % 4, -1, y)
     learner = DictionaryLearner(class_wise=True, random_state=0, max_iter=2).fit(X, y)
     assert set(learner.atom_classes_) == set(range(10))
-    assert len(learner.dictionary_) == len(learner.atom_classes_) == len(X[::4]) // 8
+    assert len(learner.dictionary_) == len(learner.atom_classes_) == default_n_atoms(450, 450, 10)
     alone = DictionaryLearner(class_wise=True, random_state=0, max_iter=2).fit(X[::4], y[::4])
     np.testing.assert_array_equal(learner.dictionary_, alone.dictionary_)
     with pytest.raises(ValueError, match="Unknown label type"):

@@ -17,8 +17,8 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["_kernels"],
-    ["priors", "graphs", "regularizers", "manifolds", "parallel"],
+    ["_kernels", "parallel"],
+    ["priors", "graphs", "regularizers", "manifolds"],
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
     ["problem", "defaults"],
