@@ -235,8 +235,8 @@ def strangers(graph: sp.csr_array) -> Structure:
     ones = sp.csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape)
     degrees = np.asarray(ones.sum(axis=1)).ravel()
     mean = n - 1 - degrees.mean()
-    if mean <= 0:
-        raise ValueError("Every sample is a neighbour of every other one: choose fewer neighbours.")
+    if mean <= 0:  # every sample is a neighbour of every other one
+        return Structure(np.zeros(n))
     return Structure((n - degrees) / mean, ones * (1.0 / mean), np.ones((n, 1)), np.array([[-1.0 / mean]]))
 
 

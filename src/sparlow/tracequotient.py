@@ -128,7 +128,10 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None) -> Array:
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass
-    return scipy.linalg.eigh(M, subset_by_index=[r - count, r - 1])[1]
+    try:
+        return scipy.linalg.eigh(M, subset_by_index=[r - count, r - 1])[1]
+    except np.linalg.LinAlgError:  # LAPACK's partial solver gives up on some clusters of equal eigenvalues
+        return np.linalg.eigh(M)[1][:, r - count :]
 
 
 def canonical(A: Array, U: Array) -> Array:

@@ -85,12 +85,12 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         """
         check_is_fitted(self)
-        values = np.asarray(self.regression_.predict(np.asarray(self.transform_plain(X), float)))
+        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
         if self._training.targets is None:
             return self.classes_[np.argmax(values, axis=1)]
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
-    def transform_plain(self, X: Any) -> Array:
+    def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
         raise NotImplementedError
 
@@ -125,7 +125,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         assert known.y is not None
         rows = known.y >= 0
         search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])
-        return float(search.score(self.transform_plain(X), y))
+        return float(search.score(self._embedding_of(X), y))
 
     def _quotient_on(self, X: Any) -> float:
         raise NotImplementedError

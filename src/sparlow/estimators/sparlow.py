@@ -296,8 +296,8 @@ class SparLow(CallbackSupportMixin, Projector):
         distinct = len(distinct_rows(X))
         if distinct < 2:
             raise ValueError(
-                f"All {X.shape[0]} samples are constant multiples of one (n_samples={X.shape[0]}, {distinct} distinct): "
-                "there is nothing to learn from them."
+                f"All samples are multiples of one (n_samples={X.shape[0]}, n_features={X.shape[1]}): as samples are scaled "
+                "to unit norm there is nothing to tell them apart."
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
@@ -409,13 +409,12 @@ class SparLow(CallbackSupportMixin, Projector):
         embedding : array of shape (n_samples, n_components)
 
         """
-        check_is_fitted(self)
-        return self._embed(self.encode(X))
+        return self._embedding_of(X)
 
     def _embed(self, codes: sp.csr_array) -> Array:
         return self._arranged(codes @ self.projection_.astype(codes.dtype, copy=False))
 
-    def transform_plain(self, X: Any) -> Array:
+    def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
         return self._embed(self.encode(X))
 

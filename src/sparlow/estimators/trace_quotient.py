@@ -124,7 +124,7 @@ class TraceQuotient(Projector):
             self.projection_ = canonical(A, U).astype(X.dtype)
         self.components_ = np.ascontiguousarray(self.projection_.T)
         self._criterion = dataclasses.replace(criterion)
-        self._remember(self.transform_plain(X), labels)
+        self._remember(self._project(X), labels)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -141,11 +141,13 @@ class TraceQuotient(Projector):
 
         """
         check_is_fitted(self)
-        return self.transform_plain(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        return self._embedding_of(X)
 
-    def transform_plain(self, X: Any) -> Array:
+    def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
-        X = check_array(X, accept_sparse="csr", dtype=FLOATS)
+        return self._project(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+
+    def _project(self, X: Any) -> Array:
         U = self.projection_.astype(X.dtype, copy=False)
         return np.asarray(safe_sparse_dot(X, U) - self.mean_.astype(X.dtype, copy=False) @ U)
 
