@@ -1,13 +1,14 @@
 """The one list of priors, dictionary learners, dictionaries and samples that the laws run over."""
 
 import functools
+import dataclasses
 import importlib.util
 import pathlib
 import sys
 
 import numpy as np
 
-from sparlow import ElasticNet, KLDivergence, criteria
+from sparlow import ElasticNet, KLDivergence, criteria, manifolds
 from sparlow.dictionaries import ksvd, online, rls_dla, samples
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -109,3 +110,18 @@ def hide_labels(y):
     hidden = y.copy()
     hidden[2::3] = -1
     return hidden
+
+
+MANIFOLDS = {
+    "spheres": manifolds.Spheres(5, 4),
+    "grassmann": manifolds.Grassmann(7, 3),
+    "product": manifolds.Product((manifolds.Spheres(5, 4), manifolds.Grassmann(7, 3))),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """The least an optimiser needs of a problem's evaluation."""
+
+    point: object
+    value: float
