@@ -37,6 +37,7 @@ from .graphs import Structure
 
 Array = NDArray[Any]
 
+_EDGES = 1_000_000  # edges of the graph within classes that MFA aims at by default
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -305,8 +306,10 @@ class MFA(Criterion):
 
     Parameters
     ----------
-    k_within, k_between : int
-        Neighbours of the same class and of other classes.
+    k_within, k_between : int, optional
+        Neighbours of the same class and of other classes. By default 100 of the same class (fewer above 10 000
+        samples, so that the graph has about a million edges, but at least 10), and twice as many of other classes:
+        a step of joint learning follows single pairs too closely when each sample has few.
     balance : float
         While the dictionary is learned, edges between classes are weighted by d^(−2·balance), d the mean distance
         over the edges between the same two classes.
@@ -314,18 +317,31 @@ class MFA(Criterion):
     """
 
     supervision = "full"
-    k_within: int = 10
-    k_between: int = 20
+    k_within: int | None = None
+    k_between: int | None = None
     balance: float = 1.0
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        within, between = graphs.class_neighbours(X, y, self.k_within, self.k_between, n_jobs)
+        within, between = graphs.class_neighbours(X, y, *_neighbour_counts(self, y), n_jobs)
         balance = (lambda Y: _balanced_edges(Y, y, between, self.balance)) if self.balance else None
         return Quotient(graphs.laplacian(between), graphs.laplacian(within), balance=balance)
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
-        return min(n_features, max(48, _n_classes(y) - 1), max(1, n_features // 4))
+        return _margin_components(n_features, y)
+
+
+def _margin_components(n_features: int, y: Array | None) -> int:
+    """Twice classes − 1, but at most 20 or classes − 1 if that is more."""
+    few = _n_classes(y) - 1
+    return max(1, min(n_features, max(few, min(2 * few, 20))))
+
+
+def _neighbour_counts(criterion: Any, y: Array) -> tuple[int, int]:
+    """k_within and k_between, chosen by the number of labelled samples where the user names none."""
+    usual = min(100, max(10, _EDGES // int(np.sum(y >= 0))))
+    within = usual if criterion.k_within is None else criterion.k_within
+    return within, 2 * usual if criterion.k_between is None else criterion.k_between
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
@@ -409,8 +425,8 @@ class SLAP(Criterion):
 
     Parameters
     ----------
-    k_within, k_between : int
-        Neighbours of the same class and of other classes among the labelled samples.
+    k_within, k_between : int, optional
+        Neighbours of the same class and of other classes among the labelled samples; by default as for :class:`MFA`.
     k : int
         Neighbours among all samples.
     far, near : float
@@ -421,8 +437,8 @@ class SLAP(Criterion):
     """
 
     supervision = "semi"
-    k_within: int = 10
-    k_between: int = 20
+    k_within: int | None = None
+    k_between: int | None = None
     k: int = 10
     far: float = 0.1
     near: float = 0.1
@@ -430,7 +446,7 @@ class SLAP(Criterion):
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        within, between = graphs.class_neighbours(X, y, self.k_within, self.k_between, n_jobs)
+        within, between = graphs.class_neighbours(X, y, *_neighbour_counts(self, y), n_jobs)
         above, below = graphs.laplacian(between), graphs.laplacian(within)
         if self.far or self.near:
             graph = _neighbourhood(self, X, True, n_jobs)
@@ -439,7 +455,7 @@ class SLAP(Criterion):
         return Quotient(above, below)
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
-        return min(n_features, max(48, _n_classes(y) - 1), max(1, n_features // 4))
+        return _margin_components(n_features, y)
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,12 @@ from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .optimize import Result, Step, maximise
 from .parallel import Threads
 from .priors import Prior
-from .regularizers import coherence, proximity
+from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
 from .tracequotient import best_projection
 
 Array = NDArray[Any]
 
+_PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, so the last turn gives far more
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
@@ -44,7 +45,6 @@ class Evaluation:
     quotient: Value
     coherence: float
     proximity: float
-    slopes: Array  # gradient of μ₁g_c + μ₂g_d with respect to D
 
 
 @dataclass
@@ -127,7 +127,12 @@ class JointProblem(ABC):
         """∂J/∂D at fixed U; where U is the best one it is the gradient of the maximum over U (envelope theorem)."""
         with Threads(1):
             parts = self.quotient.codes_gradient(now.codes, now.projection, now.quotient)
-        return pullback(self.X, now.dictionary, self.prior, now.codes, parts, n_jobs=self.n_jobs) - now.slopes
+            slope = pullback(self.X, now.dictionary, self.prior, now.codes, parts, n_jobs=self.n_jobs).astype(float)
+            if self.mu_coherence:
+                slope -= self.scale * self.mu_coherence * coherence_gradient(now.dictionary)
+            if self.mu_proximity:
+                slope -= self.scale * self.mu_proximity * proximity_gradient(now.dictionary, self.anchor)
+            return slope
 
     @abstractmethod
     def gradient(self, now: Evaluation) -> Point:
@@ -139,16 +144,13 @@ class JointProblem(ABC):
 
     def _best(self, codes: sp.csr_array, start: Array | None) -> Array:
         A, B = self.quotient.matrices(codes, self.n_jobs)
-        return best_projection(A, B, self.n_components, start, tol=1e-9)[0]
+        return best_projection(A, B, self.n_components, start, tol=_PROJECTION)[0]
 
     def _evaluation(self, D: Array, codes: sp.csr_array, U: Array) -> Evaluation:
         value = self.quotient.value(codes, U)
-        g_c, slope_c = coherence(D)
-        g_d, slope_d = proximity(D, self.anchor)
-        weight_c, weight_d = self.scale * self.mu_coherence, self.scale * self.mu_proximity
-        J = value.quotient - weight_c * g_c - weight_d * g_d
-        slopes = weight_c * slope_c + weight_d * slope_d
-        return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d, slopes)
+        g_c, g_d = coherence(D), proximity(D, self.anchor)
+        J = value.quotient - self.scale * (self.mu_coherence * g_c + self.mu_proximity * g_d)
+        return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d)
 
 
 class Eliminated(JointProblem):

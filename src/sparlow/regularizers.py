@@ -15,23 +15,31 @@ Array = NDArray[Any]
 _EQUAL = 1e-6  # 1 − cos² at which two atoms count as equal: keeps the logarithm of duplicates finite
 
 
-def coherence(D: Array) -> tuple[float, Array]:
-    """g_c = −(1/r(r−1)) Σ_{i<j} log(1 − (dᵢ·dⱼ)²) and its gradient, W D with Wᵢⱼ = 2Gᵢⱼ/(r(r−1)(1 − Gᵢⱼ²)) off the diagonal.
+def coherence(D: Array) -> float:
+    """g_c = −½ times the mean of log(1 − (dᵢ·dⱼ)²) over pairs of atoms (the paper's sum divided by their number)."""
+    G, gaps, pairs = _angles(D)
+    return -0.25 * float(np.sum(np.log(gaps)) - len(D) * np.log1p(_EQUAL)) / pairs
 
-    It is ½ of the mean of −log(1 − G²) over the pairs (the paper's sum divided by their number, errata 4).
-    """
-    r = len(D)
-    if r < 2:
-        return 0.0, np.zeros_like(D)
+
+def coherence_gradient(D: Array) -> Array:
+    """∇g_c = W D, Wᵢⱼ = Gᵢⱼ/(1 − Gᵢⱼ²) off the diagonal, divided by the number of pairs (errata 4)."""
+    G, gaps, pairs = _angles(D)
+    return (G / gaps / pairs) @ D
+
+
+def _angles(D: Array) -> tuple[Array, Array, float]:
+    """Cosines G with zero diagonal, 1 − G² kept off zero, and the number of pairs."""
     G = np.asarray(D @ D.T, float)
     np.fill_diagonal(G, 0)
-    gaps = np.maximum(1 - G**2, 0) + _EQUAL
-    pairs = r * (r - 1) / 2
-    value = -0.25 * float(np.sum(np.log(gaps))) / pairs + 0.25 * r * float(np.log1p(_EQUAL)) / pairs
-    return value, ((G / gaps / pairs) @ D).astype(D.dtype, copy=False)
+    return G, np.maximum(1 - G**2, 0) + _EQUAL, max(1.0, len(D) * (len(D) - 1) / 2)
 
 
-def proximity(D: Array, anchor: Array) -> tuple[float, Array]:
-    """g_d = (1/2r) ‖D − D*‖² and its gradient, D* the first dictionary."""
+def proximity(D: Array, anchor: Array) -> float:
+    """g_d = ½ times the mean over atoms of ‖d − d*‖², d* the atom of the first dictionary."""
     difference = D - anchor
-    return 0.5 * float(np.vdot(difference, difference)) / len(D), difference / len(D)
+    return 0.5 * float(np.vdot(difference, difference)) / len(D)
+
+
+def proximity_gradient(D: Array, anchor: Array) -> Array:
+    """∇g_d = (D − D*)/r."""
+    return (D - anchor) / len(D)

@@ -93,7 +93,7 @@ def best_projection(
     value = -np.inf if U is None else _quotient(A, B, U)
     shift = _first_shift(A, B) if U is None else value
     for turn in range(1, max_iter + 1):
-        U = _top_eigenvectors(A - shift * B, n_components, U)
+        U = _top_eigenvectors(A - shift * B, n_components, U, 10 * tol)
         new = _quotient(A, B, U)
         if new - value <= tol * abs(new) and np.isfinite(value):
             return U, max(new, value), turn
@@ -118,13 +118,13 @@ def _quotient(A: Array, B: Array, U: Array) -> float:
     return float(np.vdot(U, A @ U)) / bottom
 
 
-def _top_eigenvectors(M: Array, count: int, start: Array | None) -> Array:
+def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> Array:
     """Eigenvectors of the ``count`` largest eigenvalues; Lanczos where that is a small part of a large matrix."""
     r = len(M)
     if r >= _PARTIAL and count <= r // 10:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
-            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), tol=1e-12)
+            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), tol=tol)
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass
