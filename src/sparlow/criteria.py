@@ -37,7 +37,7 @@ from .graphs import Structure
 
 Array = NDArray[Any]
 
-_EDGES = 1_000_000  # edges of the graph within classes that MFA aims at by default
+_EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -307,9 +307,9 @@ class MFA(Criterion):
     Parameters
     ----------
     k_within, k_between : int, optional
-        Neighbours of the same class and of other classes. By default 100 of the same class (fewer above 10 000
-        samples, so that the graph has about a million edges, but at least 10), and twice as many of other classes:
-        a step of joint learning follows single pairs too closely when each sample has few.
+        Neighbours of the same class and of other classes. By default 200 of the same class (fewer above 7500
+        samples, so that there are about 1.5 million edges, but at least 10), and twice as many of other classes:
+        where each sample has few, joint learning follows single pairs that do not recur in new samples.
     balance : float
         While the dictionary is learned, edges between classes are weighted by d^(−2·balance), d the mean distance
         over the edges between the same two classes.
@@ -328,18 +328,12 @@ class MFA(Criterion):
         return Quotient(graphs.laplacian(between), graphs.laplacian(within), balance=balance)
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
-        return _margin_components(n_features, y)
-
-
-def _margin_components(n_features: int, y: Array | None) -> int:
-    """Twice classes − 1, but at most 20 or classes − 1 if that is more."""
-    few = _n_classes(y) - 1
-    return max(1, min(n_features, max(few, min(2 * few, 20))))
+        return min(n_features, _n_classes(y) - 1)
 
 
 def _neighbour_counts(criterion: Any, y: Array) -> tuple[int, int]:
     """k_within and k_between, chosen by the number of labelled samples where the user names none."""
-    usual = min(100, max(10, _EDGES // int(np.sum(y >= 0))))
+    usual = min(200, max(10, _EDGES // int(np.sum(y >= 0))))
     within = usual if criterion.k_within is None else criterion.k_within
     return within, 2 * usual if criterion.k_between is None else criterion.k_between
 
@@ -455,7 +449,7 @@ class SLAP(Criterion):
         return Quotient(above, below)
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
-        return _margin_components(n_features, y)
+        return min(n_features, _n_classes(y) - 1)
 
 
 @dataclass(frozen=True)
