@@ -120,7 +120,7 @@ def _climb(
     callback: Callable[[Step], bool | None] | None,
     began: float,
 ) -> None:
-    H = None
+    memory: _Memory | None = None
     slow = 0
     while result.n_iter < max_iter:
         now = result.evaluation
@@ -129,16 +129,9 @@ def _climb(
         if norm <= grad_tol * (1 + abs(now.value)):
             result.reason = "gradient vanished"
             return
-        restarted = H is None
-        if not restarted:
-            point, _, carried_G, carried_H, old_slope = H
-            beta = hybrid_beta(manifold, point, G, carried_G, old_slope)
-            direction = manifold.combine(1.0, G, beta, carried_H)
-            restarted = beta == 0 or manifold.inner(now.point, direction, G) <= 1e-3 * norm * manifold.norm(
-                now.point, direction
-            )
-        if restarted:
-            direction = G
+        direction = None if memory is None else memory.direction(manifold, now.point, G, norm)
+        restarted = direction is None
+        direction = G if direction is None else direction
         found = _line_search(problem, manifold, result, direction, G, max_evaluations)
         if found is None and not restarted:
             restarted, direction = True, G
@@ -147,24 +140,42 @@ def _climb(
             result.reason = "no step raises the value"
             return
         reached, length, trials = found
-        step = manifold.combine(length, direction, 0.0, direction)
-        H = (
-            reached.point,
-            step,
-            manifold.transport(now.point, step, reached.point, G),
-            manifold.transport(now.point, step, reached.point, direction),
-            manifold.inner(now.point, direction, G),
-        )
+        memory = _Memory.carried(manifold, now.point, reached.point, length, G, direction)
         slow = slow + 1 if reached.value - now.value <= tol * abs(reached.value) else 0
         result.evaluation = reached
-        record = Step(reached, length, norm, trials, restarted, time.perf_counter() - began)
-        result.steps.append(record)
-        if callback is not None and callback(record):
+        result.steps.append(Step(reached, length, norm, trials, restarted, time.perf_counter() - began))
+        if callback is not None and callback(result.steps[-1]):
             result.reason = "stopped by callback"
             return
         if slow == 2:
             result.reason = "value converged"
             return
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """The last gradient and direction, carried to the point they led to, and their inner product before."""
+
+    gradient: Point
+    search: Point
+    slope: float
+
+    @classmethod
+    def carried(
+        cls, manifold: Manifold, point: Point, reached: Point, length: float, G: Point, direction: Point
+    ) -> _Memory:
+        step = manifold.combine(length, direction, 0.0, direction)
+        G_carried, H_carried = (manifold.transport(point, step, reached, vector) for vector in (G, direction))
+        return cls(G_carried, H_carried, manifold.inner(point, direction, G))
+
+    def direction(self, manifold: Manifold, point: Point, G: Point, norm: float) -> Point | None:
+        """G + βH, or None where that is the gradient itself or hardly ascends: a restart."""
+        beta = hybrid_beta(manifold, point, G, self.gradient, self.slope)
+        if beta == 0:
+            return None
+        H = manifold.combine(1.0, G, beta, self.search)
+        ascends = manifold.inner(point, H, G) > 1e-3 * norm * manifold.norm(point, H)
+        return H if ascends else None
 
 
 def _line_search(

@@ -17,7 +17,7 @@ _EQUAL = 1e-6  # 1 − cos² at which two atoms count as equal: keeps the logari
 
 def coherence(D: Array) -> float:
     """g_c = −½ times the mean of log(1 − (dᵢ·dⱼ)²) over pairs of atoms (the paper's sum divided by their number)."""
-    G, gaps, pairs = _angles(D)
+    _, gaps, pairs = _angles(D)
     return -0.25 * float(np.sum(np.log(gaps)) - len(D) * np.log1p(_EQUAL)) / pairs
 
 

@@ -69,27 +69,28 @@ def trace_ratio(
     2.5
 
     """
-    A, B = (check_array(M, dtype=np.float64, input_name=name) for M, name in ((A, "A"), (B, "B")))
-    r = len(A)
-    if A.shape != (r, r) or B.shape != (r, r):
-        raise ValueError(f"A and B must be square and of the same size, got {A.shape} and {B.shape}.")
-    for M, name in ((A, "A"), (B, "B")):
+    top: Array = check_array(A, dtype=np.float64, input_name="A")
+    bottom: Array = check_array(B, dtype=np.float64, input_name="B")
+    r = len(top)
+    if top.shape != (r, r) or bottom.shape != (r, r):
+        raise ValueError(f"A and B must be square and of the same size, got {top.shape} and {bottom.shape}.")
+    for M, name in ((top, "A"), (bottom, "B")):
         if not np.allclose(M, M.T, rtol=1e-8, atol=1e-10 * (np.abs(M).max() + np.finfo(float).tiny)):
             raise ValueError(f"{name} must be symmetric.")
     if not 1 <= n_components <= r:
         raise ValueError(f"n_components must be from 1 to {r}, the size of A, got {n_components}.")
-    U = None if start is None else check_array(start, dtype=np.float64, input_name="start")
+    U: Any = None if start is None else check_array(start, dtype=np.float64, input_name="start")
     if U is not None and U.shape != (r, n_components):
         raise ValueError(f"start must have shape ({r}, {n_components}), got {U.shape}.")
-    U, value, turns = best_projection(A, B, n_components, U, tol, max_iter)
-    return TraceRatio(canonical(A, U), value, turns)
+    U, value, turns = best_projection(top, bottom, n_components, U, tol, max_iter)
+    return TraceRatio(canonical(top, U), value, turns)
 
 
 def best_projection(
     A: Array, B: Array, n_components: int, start: Array | None = None, tol: float = 1e-10, max_iter: int = 100
 ) -> tuple[Array, float, int]:
     """The iteration of :func:`trace_ratio`, without its checks and canonical form."""
-    U = start
+    U: Any = start
     value = -np.inf if U is None else _quotient(A, B, U)
     shift = _first_shift(A, B) if U is None else value
     for turn in range(1, max_iter + 1):

@@ -29,7 +29,7 @@ def _regresses(model: Any) -> bool:
         return False
 
 
-class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer X -> embedding (n, l) that maximises a trace quotient."""
 
     criterion: Any
@@ -117,7 +117,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if known.y is None and known.targets is None:
             return self._quotient_on(X)
         if y is None:
-            raise ValueError(f"score needs the labels y of the samples: the criterion {self.criterion!r} is supervised.")
+            raise ValueError(
+                f"score needs the labels y of the samples: the criterion {self.criterion!r} is supervised."
+            )
         if known.targets is not None:
             targets = check_array(y, dtype=float, ensure_2d=False, input_name="y").reshape(len(y), -1)
             residual = targets - np.asarray(self.predict(X)).reshape(targets.shape)

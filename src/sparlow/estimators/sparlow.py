@@ -255,7 +255,7 @@ class SparLow(CallbackSupportMixin, Projector):
         self.best_iter_ = result.n_iter if held is None else watch.best_step
         if held is not None:
             best, problem, known = self._with_all(problem, best, X, labels, criterion)
-        vars(self).update(self._state(problem, best))
+        self.__dict__.update(self._state(problem, best))
         self._remember(self._arranged(best.codes @ self.projection_), known)
         audience.close()
         if self.stop_reason_ == "interrupted":
@@ -303,7 +303,9 @@ class SparLow(CallbackSupportMixin, Projector):
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
         learner = LEARNERS[self.dictionary]
         options: dict[str, Any] = {"prior": prior} if self.dictionary in ("online", "odl", "rls") else {}
-        options |= {"random_state": rng, "n_jobs": self.n_jobs} if self.dictionary != "samples" else {"random_state": rng}
+        options |= (
+            {"random_state": rng, "n_jobs": self.n_jobs} if self.dictionary != "samples" else {"random_state": rng}
+        )
         if labels.y is None or classes is None:
             return np.asarray(learner(X, n_atoms, **options), float)
         if labels.y.min() < 0:  # unlabelled samples too: they have atoms of their own, in proportion
@@ -347,7 +349,9 @@ class SparLow(CallbackSupportMixin, Projector):
     ) -> tuple[Evaluation, JointProblem, Labels]:
         """The projection for the chosen dictionary from all samples, the held-out ones included."""
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        whole = SOLVERS["eliminate"](X, problem.prior, quotient, best.dictionary, problem.n_components, n_jobs=self.n_jobs)
+        whole = SOLVERS["eliminate"](
+            X, problem.prior, quotient, best.dictionary, problem.n_components, n_jobs=self.n_jobs
+        )
         return whole.start(best.dictionary, self.shrinkage), whole, labels
 
     def _state(self, problem: JointProblem, now: Evaluation) -> dict[str, Any]:
@@ -526,7 +530,9 @@ class _Watch:
         assert self.known.y is not None
         rows = self.known.y >= 0
         centre = now.quotient.embedding.mean(axis=0)
-        ours, theirs = (self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection))
+        ours, theirs = (
+            self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection)
+        )
         return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.y_held))
 
     def _directions(self, Y: Array) -> Array:
