@@ -92,11 +92,11 @@ def lda(X, y, seed):
 class Nca(NeighborhoodComponentsAnalysis):
     """NCA on principal components and at most TUNING samples: its cost is quadratic in n and it has none to spare."""
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # noqa: D102
         self.pca_ = PCA(min(100, len(X) - 1), random_state=0).fit(X)
         return super().fit(*part(self.pca_.transform(X), y, 0))
 
-    def transform(self, X):
+    def transform(self, X):  # noqa: D102
         return super().transform(self.pca_.transform(X))
 
 
@@ -227,8 +227,9 @@ def main():
                 row = measure(name, method, seed)
                 rows.append(row)
                 options.output.write_text("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
-                print(f"{name} {method} seed {seed}: 1NN {100 * row['1nn']:.2f} (angle {100 * row['1nn_angle']:.2f}) "
-                      f"SVM {100 * row['svm']:.2f}, {row['tuning_seconds']} + {row['fit_seconds']} s", flush=True)  # fmt: skip
+                shown = " ".join(f"{key} {100 * row[key]:.2f}" for key in ("1nn", "1nn_angle", "svm"))
+                seconds = f"{row['tuning_seconds']} + {row['fit_seconds']} s"
+                print(f"{name} {method} seed {seed}: {shown}, {seconds}", flush=True)
     table(rows)
 
 

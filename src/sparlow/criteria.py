@@ -508,4 +508,6 @@ def criterion_named(criterion: str | Criterion) -> Criterion:
         return criterion
     if criterion in CRITERIA:
         return CRITERIA[criterion]()
-    raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, or a Criterion such as MFA(), got {criterion!r}.")
+    raise ValueError(
+        f"criterion must be one of {', '.join(CRITERIA)}, or a Criterion such as MFA(), got {criterion!r}."
+    )

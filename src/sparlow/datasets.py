@@ -73,7 +73,9 @@ class _Source:
 
 
 _SOURCES = {
-    "usps": _Source("usps.npz", (16, 16), 2000.0, "USPS digits, zip.train and zip.test of The Elements of Statistical Learning"),
+    "usps": _Source(
+        "usps.npz", (16, 16), 2000.0, "USPS digits, zip.train and zip.test of The Elements of Statistical Learning"
+    ),
     "mnist": _Source("mnist.npz", (28, 28), 255.0, "MNIST digits, the four idx files of LeCun, Cortes and Burges"),
     "pie": _Source("pie_32x32.npz", (32, 32), 255.0, "CMU PIE faces, PIE_32x32 of Deng Cai's face data"),
     "orl": _Source("orl_32x32.npz", (32, 32), 255.0, "ORL (AT&T) faces, ORL_32x32 of Deng Cai's face data"),

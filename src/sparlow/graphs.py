@@ -6,6 +6,7 @@ product SY and, for fixed codes, the small matrix ΦᵀSΦ.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
 
     bounds = np.linspace(0, n, min(_BLOCKS, n) + 1).astype(int)
     out = np.zeros((r, r))
-    for part in threads.map(block, [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]):
+    for part in threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)]):
         out += part
     return out
 

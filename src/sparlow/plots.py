@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,3 +87,132 @@ def explanation(
     for ax in axes[0]:
         ax.set_axis_off()
     return list(axes[0])
+
+
+_MARKERS = "os^Dv*P"
+
+
+def embedding(
+    Z: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    names: Sequence[Any] | None = None,
+    size: float = 12.0,
+    legend: bool | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """An embedding of two or three dimensions as a scatter plot, a colour for each class.
+
+    Up to ten classes differ by colour alone, more by colour and marker: seventy combinations, then they repeat. More
+    than twenty are named in the picture, where a legend would be too long to be read.
+
+    Parameters
+    ----------
+    Z : array of shape (n, 2) or (n, 3)
+        The embedding; of a wider one choose columns, for instance ``Z[:, :2]``.
+    y : array of shape (n,), optional
+        Class labels. Samples of label −1 are unlabelled: small, grey, behind the others.
+    names : sequence, optional
+        What the legend calls the classes, in the order of ``np.unique(y)`` without −1.
+    size : float, default=12.0
+        Area of a marker, in points².
+    legend : bool, optional
+        Whether to draw the legend; by default for two to twenty classes.
+    ax : Axes, optional
+        Where to draw; for three dimensions made with ``projection="3d"``.
+
+    """
+    Z = np.asarray(Z, dtype=float)
+    if Z.ndim != 2 or Z.shape[1] not in (2, 3):
+        raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: choose columns, such as Z[:, :2].")
+    y = np.zeros(len(Z), int) if y is None else np.asarray(y)
+    if y.shape != (len(Z),):
+        raise ValueError(f"y must have one label for each of the {len(Z)} samples, got shape {y.shape}.")
+    known = y != -1 if y.dtype.kind in "iuf" else np.ones(len(y), bool)
+    classes = np.unique(y[known])
+    names = list(classes if names is None else names)
+    if len(names) != len(classes):
+        raise ValueError(f"{len(names)} names for {len(classes)} classes.")
+    if ax is None:
+        ax = _pyplot().figure(figsize=(6.4, 5.2)).add_subplot(projection="3d" if Z.shape[1] == 3 else None)
+    elif (ax.name == "3d") != (Z.shape[1] == 3):
+        raise ValueError(f"Z has {Z.shape[1]} columns, but ax is {ax.name}: use projection='3d' for three.")
+    scatter: Any = ax.scatter  # of two coordinates or three
+    if not known.all():
+        scatter(*Z[~known].T, s=0.4 * size, color="0.75", label="unlabelled", zorder=0)
+    crowd = len(classes) > 20
+    for place, (label, name) in enumerate(zip(classes, names, strict=True)):
+        points, colour, marker = Z[known & (y == label)], f"C{place % 10}", _MARKERS[place // 10 % len(_MARKERS)]
+        scatter(*points.T, s=size, lw=0, alpha=0.8, label=name, color=colour, marker=marker)
+        if crowd:
+            _name_tag(ax, np.median(points, axis=0), name, colour)
+    if legend or (legend is None and len(classes) > 1 and not crowd):
+        _legend(ax, len(classes))
+    if ax.name == "3d":
+        ax.set_aspect("equal")
+    else:
+        ax.set_aspect("equal", adjustable="datalim")
+    ax.tick_params(labelsize=7)
+    return ax
+
+
+def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": colour, "linewidth": 0.6, "alpha": 0.8}
+    ax.text(*place, str(name), fontsize=6, ha="center", va="center", bbox=box)
+
+
+def _legend(ax: Axes, count: int) -> None:
+    """Beside the picture, in columns of about eighteen."""
+    columns = -(-count // 18)
+    ax.legend(
+        loc="center left",
+        bbox_to_anchor=(1.0 if ax.name != "3d" else 1.08, 0.5),
+        ncols=columns,
+        fontsize=9 if columns == 1 else 7,
+        frameon=False,
+        handletextpad=0.1,
+        columnspacing=0.8,
+        markerscale=1.6,
+    )
+
+
+def curves(
+    history: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
+) -> list[Axes]:
+    """Training curves: the quotient on the samples learned from, and the score on the held-out ones.
+
+    Parameters
+    ----------
+    history : dict of arrays
+        ``SparLow.history_``. Without a held-out part (``validation_fraction`` not set) there is one panel only.
+    label : str, optional
+        A name, to tell the curves of several models on the same axes apart.
+    ax : sequence of two Axes, optional
+        Where to draw; as this function returned them, to add the curves of another model.
+
+    Returns
+    -------
+    axes : list of Axes
+        For the quotient and for the held-out score, whose best step is marked.
+
+    """
+    steps, quotient, score = (np.asarray(history[name], float) for name in ("step_number", "quotient", "held_out"))
+    held = np.isfinite(score)
+    panels = 2 if held.any() else 1
+    if ax is None:
+        ax = _pyplot().subplots(1, panels, figsize=(4.4 * panels, 3.2), squeeze=False)[1][0]
+    axes: list[Any] = list(ax)
+    (line,) = axes[0].plot(steps, quotient, "o-", markersize=3, label=label)
+    axes[0].set(xlabel="step", ylabel="trace quotient f, training samples")
+    if panels == 2:
+        best = np.flatnonzero(score == score[held].max())[0]
+        axes[1].plot(steps, score, "o-", markersize=3, color=line.get_color(), label=label)
+        axes[1].plot(steps[best], score[best], "*", markersize=13, color=line.get_color(), mec="k", mew=0.6)
+        axes[1].set(xlabel="step", ylabel="held-out score")
+    for axis in axes[:panels]:
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        if label is not None:
+            axis.legend(frameon=False, fontsize=8)
+    axes[0].figure.tight_layout()
+    return axes

@@ -29,7 +29,9 @@ from .tracequotient import best_projection
 
 Array = NDArray[Any]
 
-_PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, so the last turn gives far more
+_PROJECTION = (
+    1e-6  # how well U is solved for, relative to f: the iteration is quadratic, so the last turn gives far more
+)
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 

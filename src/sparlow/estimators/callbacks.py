@@ -51,6 +51,6 @@ class Audience:
     def _line(self, row: dict[str, float]) -> str:
         held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"
         return (
-            f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}  f {row['quotient']:.5g}"
-            f"  nonzeros {row['nonzeros']:.1f}{held_out}  {row['seconds']:.1f} s"
+            f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"
+            f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}{held_out}  {row['seconds']:.1f} s"
         )

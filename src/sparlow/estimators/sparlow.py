@@ -38,8 +38,8 @@ Array = NDArray[Any]
 class SparLow(CallbackSupportMixin, Projector):
     """Low-dimensional image representations: sparse codes and an orthogonal projection of them, learned together.
 
-    A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and projection
-    U maximise
+    A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and
+    projection U maximise
 
         J(D, U) = f(D, U) − |f₀| (μ₁ g_c(D) + μ₂ g_d(D)),   f = tr(UᵀAU)/tr(UᵀBU),
 
@@ -296,8 +296,8 @@ class SparLow(CallbackSupportMixin, Projector):
         distinct = len(distinct_rows(X))
         if distinct < 2:
             raise ValueError(
-                f"All samples are multiples of one (n_samples={X.shape[0]}, n_features={X.shape[1]}): as samples are scaled "
-                "to unit norm there is nothing to tell them apart."
+                f"All samples are multiples of one (n_samples={X.shape[0]}, n_features={X.shape[1]}): as samples are "
+                "scaled to unit norm there is nothing to tell them apart."
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms

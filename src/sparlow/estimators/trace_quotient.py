@@ -117,7 +117,7 @@ class TraceQuotient(Projector):
             A, B = quotient.matrices(X if hasattr(X, "toarray") else X - self.mean_, self.n_jobs)
             if not np.trace(B) > 0:
                 raise ValueError(
-                    "The samples have no scatter for the denominator: all samples, or all samples of each class, are equal."
+                    "The samples have no scatter for the denominator: all samples, or all of each class, are equal."
                 )
             B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
             U, self.quotient_, self.n_iter_ = best_projection(A, B, count)
