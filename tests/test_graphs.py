@@ -1,0 +1,361 @@
+"""Structure over the samples, each against an explicit n × n matrix written from its definition."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
+
+from sparlow import graphs
+from sparlow.graphs import Structure
+from tests import cases
+
+N, M, R = 23, 6, 7
+
+
+def nearest(X, k, allowed=None):
+    """Pairs (i, j) with j among the k nearest to i of those allowed, by sorting all distances."""
+    D = cdist(X, X)
+    np.fill_diagonal(D, np.inf)
+    if allowed is not None:
+        D[~allowed] = np.inf
+    pairs = np.zeros(D.shape, bool)
+    for i, row in enumerate(D):
+        order = np.argsort(row)[:k]
+        pairs[i, order[np.isfinite(row[order])]] = True
+    return pairs
+
+
+def degree_minus(adjacency):
+    return np.diag(adjacency.sum(axis=1)) - adjacency
+
+
+def mean_degree_one(L):
+    return L / np.mean(np.diag(L))
+
+
+def unequal():
+    """Samples and labels of classes of 3, 5, 6 and 9 samples, in no order."""
+    rng = np.random.default_rng(3)
+    y = rng.permutation(np.repeat(np.arange(4), [3, 5, 6, 9]))
+    return rng.standard_normal((N, M)) + y[:, None], y
+
+
+def scatters(Y, y):
+    """Between-class, within-class and total scatter by the textbook's sums over classes, of labelled samples."""
+    known = Y[y >= 0]
+    mean = known.mean(axis=0)
+    between, within = np.zeros((2, Y.shape[1], Y.shape[1]))
+    for c in np.unique(y[y >= 0]):
+        rows = Y[y == c]
+        centre = rows.mean(axis=0)
+        between += len(rows) * np.outer(centre - mean, centre - mean)
+        within += (rows - centre).T @ (rows - centre)
+    return between, within, (known - mean).T @ (known - mean)
+
+
+def parts(rng):
+    """A diagonal, a symmetric sparse graph, factors and a symmetric core."""
+    graph = sp.random_array((N, N), density=0.2, rng=rng, format="csr")
+    core = rng.standard_normal((3, 3))
+    return rng.standard_normal(N), sp.csr_array(graph + graph.T), rng.standard_normal((N, 3)), core + core.T
+
+
+def structures():
+    """Every combination of the parts of a structure, with the dense matrix each stands for."""
+    diagonal, graph, factors, core = parts(np.random.default_rng(0))
+    tall = sp.csr_array(np.where(np.abs(factors) > 1, factors, 0))
+    options = {
+        "diagonal": (diagonal, None, None, None),
+        "graph": (np.zeros(N), graph, None, None),
+        "dense factors": (np.zeros(N), None, factors, core),
+        "sparse factors": (diagonal, None, tall, core),
+        "all": (diagonal, graph, factors, core),
+        "all, sparse": (-diagonal, graph * -0.5, tall, core),
+    }
+    for name, (d, g, f, k) in options.items():
+        dense = np.diag(d)
+        if g is not None:
+            dense = dense + g.toarray()
+        if f is not None:
+            F = f.toarray() if sp.issparse(f) else f
+            dense = dense + F @ k @ F.T
+        yield name, (Structure(d, g, f, k), dense)
+
+
+STRUCTURES = dict(structures())
+
+
+@pytest.fixture(params=STRUCTURES)
+def structure(request):
+    return STRUCTURES[request.param]
+
+
+@pytest.fixture
+def codes():
+    return sp.random_array((N, R), density=0.4, rng=np.random.default_rng(1), format="csr")
+
+
+def dense_of(structure):
+    return structure @ np.eye(len(structure.diagonal))
+
+
+# ── the algebra of structures ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.interpreted
+def test_product_and_form_are_those_of_the_dense_matrix(structure, codes):
+    S, dense = structure
+    Y = np.random.default_rng(2).standard_normal((N, 4))
+    before = Y.copy()
+    np.testing.assert_allclose(S @ Y, dense @ Y, atol=1e-12)
+    np.testing.assert_array_equal(Y, before)
+    expected = codes.toarray().T @ dense @ codes.toarray()
+    for layout in (codes, codes.toarray(), codes.tocsc(), sp.csr_matrix(codes)):
+        np.testing.assert_allclose(S.form(layout), expected, atol=1e-12)
+    assert np.array_equal(S.form(codes), S.form(codes).T)
+    single = S.form(codes.astype(np.float32))
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("other", STRUCTURES)
+def test_sums_and_multiples(structure, other, codes):
+    (S, dense), (T, second) = structure, STRUCTURES[other]
+    Y = np.random.default_rng(2).standard_normal((N, 4))
+    total, expected = S + T * -2.5, dense - 2.5 * second
+    np.testing.assert_allclose(total @ Y, expected @ Y, atol=1e-12)
+    np.testing.assert_allclose(total.form(codes), codes.T @ expected @ codes.toarray(), atol=1e-12)
+    np.testing.assert_allclose(S @ Y, dense @ Y, atol=1e-12)
+
+
+def test_form_is_the_same_to_the_last_bit_for_any_number_of_threads():
+    codes = sp.random_array((501, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    graph = sp.random_array((501, 501), density=0.02, rng=np.random.default_rng(1), format="csr")
+    S = Structure(np.arange(501.0), sp.csr_array(graph + graph.T))
+    first = S.form(codes, n_jobs=1)
+    assert np.array_equal(first, S.form(codes, n_jobs=2))
+    assert np.array_equal(first, S.form(codes, n_jobs=3))
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_forms_of_fewer_samples_than_blocks(n):
+    codes = np.arange(3.0 * n).reshape(n, 3)
+    S = Structure(np.arange(1.0, n + 1), sp.csr_array(np.ones((n, n))))
+    expected = codes.T @ (np.diag(np.arange(1.0, n + 1)) + 1) @ codes
+    np.testing.assert_allclose(S.form(sp.csr_array(codes)), expected)
+
+
+def test_samples_without_codes_add_nothing():
+    S = Structure(np.ones(N), sp.csr_array(np.ones((N, N))))
+    assert not S.form(sp.csr_array((N, R))).any()
+
+
+# ── structures of labels ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_centring_and_identity():
+    np.testing.assert_allclose(dense_of(graphs.centring(N)), np.eye(N) - np.ones((N, N)) / N, atol=1e-14)
+    mask = np.arange(N) % 3 > 0
+    np.testing.assert_array_equal(dense_of(graphs.identity(mask)), np.diag(mask.astype(float)))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_scatters_are_the_textbook_sums_over_classes(hidden):
+    Y, y = unequal()
+    y = cases.hide_labels(y) if hidden else y
+    between, within, total = scatters(Y, y)
+    np.testing.assert_allclose(graphs.between_classes(y).form(Y), between, atol=1e-10)
+    np.testing.assert_allclose(graphs.within_classes(y).form(Y), within, atol=1e-10)
+    np.testing.assert_allclose((graphs.between_classes(y) + graphs.within_classes(y)).form(Y), total, atol=1e-10)
+    for S in (graphs.between_classes(y), graphs.within_classes(y)):  # padded with zeros
+        dense = dense_of(S)
+        assert not dense[y < 0].any()
+        assert not dense[:, y < 0].any()
+
+
+def test_scatter_between_classes_is_the_formula_of_the_errata():
+    _, y = unequal()
+    one_hot = np.eye(4)[y]
+    M = one_hot / np.sqrt(one_hot.sum(axis=0))
+    np.testing.assert_allclose(dense_of(graphs.between_classes(y)), M @ M.T - np.ones((N, N)) / N, atol=1e-14)
+    np.testing.assert_allclose(dense_of(graphs.within_classes(y)), np.eye(N) - M @ M.T, atol=1e-14)
+
+
+def test_scatter_between_weighted_pairs_of_classes():
+    Y, y = unequal()
+    weights = np.random.default_rng(0).uniform(size=(4, 4))
+    weights += weights.T
+    means, sizes = np.array([Y[y == c].mean(axis=0) for c in range(4)]), np.bincount(y)
+    expected = np.zeros((M, M))
+    for c in range(4):
+        for d in range(c):
+            gap = means[c] - means[d]
+            expected += sizes[c] * sizes[d] / N * weights[c, d] * np.outer(gap, gap)
+    np.testing.assert_allclose(graphs.between_classes(y, weights).form(Y), expected, atol=1e-10)
+
+
+def test_outer_product_of_targets():
+    T = np.random.default_rng(0).standard_normal((N, 2))
+    np.testing.assert_allclose(dense_of(graphs.outer(T)), T @ T.T, atol=1e-14)
+
+
+# ── neighbour graphs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_heat_kernel_affinities(sparse):
+    X, _ = unequal()
+    given = sp.csr_array(X) if sparse else X
+    edges, squares = nearest(X, 4), cdist(X, X) ** 2
+    t = squares[edges].mean()
+    joined = edges | edges.T
+    np.testing.assert_allclose(graphs.affinities(given, 4).toarray(), joined * np.exp(-squares / t), atol=1e-10)
+    np.testing.assert_allclose(graphs.affinities(given, 4, 2.0).toarray(), joined * np.exp(-squares / 2), atol=1e-10)
+    np.testing.assert_array_equal(graphs.affinities(given, 4, binary=True).toarray(), joined)
+
+
+def test_laplacians_have_mean_degree_one():
+    X, _ = unequal()
+    W = graphs.affinities(X, 4)
+    expected = mean_degree_one(degree_minus(W.toarray()))
+    L = dense_of(graphs.laplacian(W))
+    np.testing.assert_allclose(L, expected, atol=1e-14)
+    np.testing.assert_allclose(L.sum(axis=1), 0, atol=1e-13)
+    assert np.linalg.eigvalsh(L).min() > -1e-12
+    assert not dense_of(graphs.laplacian(sp.csr_array((N, N)))).any()
+
+
+def test_a_laplacian_measures_squared_differences_over_edges():
+    X, _ = unequal()
+    W = graphs.affinities(X, 4)
+    Y = np.random.default_rng(0).standard_normal((N, 2))
+    expected = np.sum(W.toarray() * cdist(Y, Y) ** 2) / 2 / (W.sum() / N)
+    assert np.vdot(Y, graphs.laplacian(W) @ Y) == pytest.approx(expected)
+
+
+def test_strangers_are_all_pairs_that_are_no_neighbours():
+    X, _ = unequal()
+    graph = graphs.affinities(X, 4)
+    joined = graph.toarray() > 0
+    others = ~joined & ~np.eye(N, dtype=bool)
+    expected = degree_minus(others.astype(float))
+    np.testing.assert_allclose(expected, N * np.eye(N) - 1 - degree_minus(joined.astype(float)))
+    np.testing.assert_allclose(dense_of(graphs.strangers(graph)), mean_degree_one(expected), atol=1e-12)
+    assert not dense_of(graphs.strangers(sp.csr_array(~np.eye(N, dtype=bool)))).any()
+
+
+@pytest.mark.parametrize("k", [3, 9])
+def test_barycentric_weights_are_those_of_locally_linear_embedding(k):
+    """Also for more neighbours than features, where the regularisation decides."""
+    X, _ = unequal()
+    W = barycenter_kneighbors_graph(X, k, reg=1e-3).toarray()
+    residual = np.eye(N) - W
+    Z = dense_of(graphs.barycentric_residual(X, k))
+    np.testing.assert_allclose(Z, residual.T @ residual, atol=1e-8)
+    np.testing.assert_allclose(Z.sum(axis=1), 0, atol=1e-8)
+    np.testing.assert_allclose(dense_of(graphs.barycentric_residual(sp.csr_array(X), k)), Z, atol=1e-6)
+
+
+def test_barycentric_weights_of_equal_samples_are_finite():
+    Z = graphs.barycentric_residual(np.ones((6, 2)), 3)
+    assert np.all(np.isfinite(dense_of(Z)))
+
+
+def test_blocks_of_barycentric_weights_join_without_a_seam():
+    X = np.random.default_rng(0).standard_normal((300, 3))
+    W = barycenter_kneighbors_graph(X, 5, reg=1e-3).toarray()
+    residual = np.eye(300) - W
+    np.testing.assert_allclose(dense_of(graphs.barycentric_residual(X, 5)), residual.T @ residual, atol=1e-8)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize(("k_within", "k_between"), [(2, 3), (1, 1), (5, 12), (50, 50)])
+def test_class_neighbours_against_sorting_all_distances(k_within, k_between, hidden):
+    X, y = unequal()
+    y = cases.hide_labels(y) if hidden else y
+    known = np.outer(y >= 0, y >= 0)
+    same = (y[:, None] == y) & known
+    within, between = graphs.class_neighbours(X, y, k_within, k_between)
+    expected = nearest(X, k_within, same)
+    np.testing.assert_array_equal(within.toarray(), expected | expected.T)
+    expected = nearest(X, k_between, known & ~same)
+    np.testing.assert_array_equal(between.toarray(), expected | expected.T)
+
+
+def test_class_neighbours_where_a_class_has_one_sample():
+    X, y = unequal()
+    y = np.where(y == 0, 4, y)
+    y[np.flatnonzero(y == 4)[0]] = 0
+    y[y == 4] = -1
+    within, between = graphs.class_neighbours(X, y, 2, 3)
+    alone = np.flatnonzero(y == 0)
+    assert not within.toarray()[alone].any()
+    assert between.toarray()[alone].sum() >= 3
+
+
+# ── large numbers of samples ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def descent(monkeypatch):
+    """Approximate neighbours from 300 samples on, of a compiler that is quiet about what it compiles."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pynndescent
+    monkeypatch.setattr(graphs, "_EXACT", 300)
+    return pynndescent
+
+
+def many():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((10, 8))[rng.integers(0, 10, 500)] + 0.5 * rng.standard_normal((500, 8))
+
+
+def test_approximate_neighbours_are_nearly_the_exact_ones(descent):
+    X, k = many(), 10
+    distances, indices = graphs.neighbours(X, k)
+    assert indices.shape == distances.shape == (500, k)
+    assert not np.any(indices == np.arange(500)[:, None])
+    exact = nearest(X, k)
+    recall = np.mean(exact[np.arange(500)[:, None], indices])
+    assert recall >= 0.9
+    np.testing.assert_allclose(distances, np.linalg.norm(X[:, None] - X[indices], axis=2), rtol=1e-4)
+    again = graphs.neighbours(X, k)[1]
+    assert np.array_equal(indices, again)
+    assert np.array_equal(indices, graphs.neighbours(X, k, n_jobs=2)[1])
+
+
+def test_approximate_neighbours_of_queries(descent):
+    X, k = many(), 5
+    queries = X[:20] + 0.01
+    indices = graphs.neighbours(X, k, queries)[1]
+    exact = np.argsort(cdist(queries, X), axis=1)[:, :k]
+    recall = np.mean([len(set(a) & set(b)) / k for a, b in zip(indices, exact, strict=True)])
+    assert recall >= 0.9
+
+
+def test_approximate_neighbours_of_duplicates_are_never_oneself(descent):
+    X = np.repeat(many()[:60], 6, axis=0)
+    _, indices = graphs.neighbours(X, 4)
+    assert indices.shape == (360, 4)
+    assert not np.any(indices == np.arange(360)[:, None])
+    assert np.all(indices >= 0)
+
+
+def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(monkeypatch):
+    monkeypatch.setattr(graphs, "_EXACT", 300)
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    X = many()
+    with pytest.warns(UserWarning, match=r"sparlow\[graphs\]"):
+        _, indices = graphs.neighbours(X, 3)
+    assert np.all(nearest(X, 3)[np.arange(500)[:, None], indices])
+
+
+def test_small_numbers_of_samples_do_without_pynndescent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    graphs.neighbours(many(), 3)
