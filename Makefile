@@ -23,7 +23,7 @@ $(DEV): $(USE)
 	@touch $@
 
 demo: $(USE)
-	@$(BIN)/python examples/01_codes_of_digits.py --output demo
+	@$(BIN)/python examples/01_joint_learning.py --output demo
 	@echo "── demo finished: open the pictures above"
 
 test: $(DEV)

@@ -1,7 +1,8 @@
-"""Sparse codes of scikit-learn's digits: how few atoms explain an image, and what the codes are good for.
+"""The first layer by hand, on scikit-learn's digits: how few atoms explain an image, and training through the codes.
 
-Run it with ``make demo``. It takes images of the training half as atoms, encodes all images, classifies the other half
-from their codes, and then moves the atoms along the gradient that `pullback` gives, so that the codes separate better.
+What `SparLow` does inside, in its simplest form and for a loss of one's own. It takes images of the training half as
+atoms, encodes all images, classifies the other half from their codes, and then moves the atoms along the gradient that
+`pullback` gives, so that the codes separate better.
 """
 
 import argparse
@@ -107,7 +108,7 @@ def main(output, steps):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("demo"))
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("demo/codes"))
     parser.add_argument("--steps", type=int, default=30)
     arguments = parser.parse_args()
     main(arguments.output, arguments.steps)

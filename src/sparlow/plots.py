@@ -207,12 +207,13 @@ def curves(
     if panels == 2:
         best = np.flatnonzero(score == score[held].max())[0]
         axes[1].plot(steps, score, "o-", markersize=3, color=line.get_color(), label=label)
-        axes[1].plot(steps[best], score[best], "*", markersize=13, color=line.get_color(), mec="k", mew=0.6)
+        name = f"best: step {steps[best]:.0f}" + (f", {label}" if label else "")
+        axes[1].plot(steps[best], score[best], "*", markersize=13, color=line.get_color(), mec="k", mew=0.6, label=name)
         axes[1].set(xlabel="step", ylabel="held-out score")
     for axis in axes[:panels]:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
-        if label is not None:
+        if axis.get_legend_handles_labels()[1]:
             axis.legend(frameon=False, fontsize=8)
     axes[0].figure.tight_layout()
     return axes

@@ -1,0 +1,102 @@
+"""Pictures show what they are given."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from sparlow import plots
+
+
+@pytest.mark.interpreted
+def test_images_show_each_vector_upright():
+    ax = plots.images(np.array([[0, 1, 2, 3, 4, 5.0]] * 3), (2, 3), columns=2)
+    sheet = ax.images[0].get_array()
+    np.testing.assert_allclose(sheet[1:3, 1:4], np.arange(6).reshape(2, 3) / 5)
+    np.testing.assert_allclose(sheet[4:6, 1:4], np.arange(6).reshape(2, 3) / 5)
+    assert np.all(np.isnan(sheet.filled(np.nan)[4:6, 5:8]))
+    signed = plots.images(np.array([[-2.0, 1.0]]), (1, 2), columns=1, signed=True)
+    np.testing.assert_allclose(signed.images[0].get_array()[1, 1:3], [-1, 0.5])
+    with pytest.raises(ValueError, match="vectors must have shape"):
+        plots.images(np.zeros((2, 5)), (2, 3))
+
+
+@pytest.mark.interpreted
+def test_explanation_shows_the_largest_codes_first():
+    code = np.array([0.1, 0.0, -0.7])
+    axes = plots.explanation(np.zeros(4), np.eye(4)[:3], code, (2, 2), n_atoms=3)
+    assert [ax.get_title() for ax in axes] == ["image", "from 2 atoms", "-0.70", "+0.10", ""]
+    np.testing.assert_allclose(axes[1].images[0].get_array(), [[0.1, 0], [-0.7, 0]])
+
+
+def test_missing_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"sparlow\[plots\]"):
+        plots.images(np.zeros((1, 4)), (2, 2))
+
+
+def drawn(ax):
+    """Label -> coordinates of each group of points."""
+    return {str(c.get_label()): np.column_stack(getattr(c, "_offsets3d", c.get_offsets().T)) for c in ax.collections}
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("width", [2, 3])
+def test_embedding_groups_points_by_class(width):
+    Z = np.random.default_rng(0).standard_normal((9, width))
+    y = np.array([3, 1, -1] * 3)
+    ax = plots.embedding(Z, y, names=["one", "three"])
+    groups = drawn(ax)
+    assert list(groups) == ["unlabelled", "one", "three"]
+    for label, name in [(-1, "unlabelled"), (1, "one"), (3, "three")]:
+        np.testing.assert_allclose(groups[name], Z[y == label])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["unlabelled", "one", "three"]
+    assert plots.embedding(Z, ax=ax) is ax
+
+
+@pytest.mark.interpreted
+def test_embedding_tells_seventy_classes_apart():
+    y = np.arange(70)
+    ax = plots.embedding(np.column_stack([y, y]), y)
+    looks = {(tuple(c.get_facecolor()[0]), len(c.get_paths()[0].vertices), c.get_paths()[0].vertices.tobytes())
+             for c in ax.collections}  # fmt: skip
+    assert len(looks) == 70
+    assert ax.get_legend() is None
+    assert [text.get_text() for text in ax.texts] == [str(label) for label in y]
+    assert len(plots.embedding(np.column_stack([y, y]), y, legend=True).get_legend().get_texts()) == 70
+
+
+@pytest.mark.interpreted
+def test_embedding_refuses_what_it_cannot_draw():
+    with pytest.raises(ValueError, match="choose columns"):
+        plots.embedding(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="one label for each of the 3 samples"):
+        plots.embedding(np.zeros((3, 2)), [0, 1])
+    with pytest.raises(ValueError, match="1 names for 2 classes"):
+        plots.embedding(np.zeros((2, 2)), ["a", "b"], names=["a"])
+    with pytest.raises(ValueError, match="projection='3d'"):
+        plots.embedding(np.zeros((2, 3)), ax=plt.figure().add_subplot())
+
+
+def history(held_out):
+    return {"step_number": np.arange(4), "quotient": np.array([1.0, 2, 3, 4]), "held_out": np.array(held_out)}
+
+
+@pytest.mark.interpreted
+def test_curves_mark_the_best_held_out_step():
+    axes = plots.curves(history([0.7, 0.9, 0.9, 0.8]))
+    np.testing.assert_allclose(axes[0].lines[0].get_xydata(), [[0, 1], [1, 2], [2, 3], [3, 4]])
+    np.testing.assert_allclose(axes[1].lines[0].get_ydata(), [0.7, 0.9, 0.9, 0.8])
+    np.testing.assert_allclose(axes[1].lines[1].get_xydata(), [[1, 0.9]])
+    assert axes[1].get_legend().get_texts()[0].get_text() == "best: step 1"
+    assert axes[0].get_legend() is None
+    again = plots.curves(history([0.1, 0.2, 0.3, 0.4]), label="other", ax=axes)
+    assert again == axes
+    assert len(axes[1].lines) == 4
+    assert axes[0].get_legend().get_texts()[0].get_text() == "other"
+
+
+@pytest.mark.interpreted
+def test_curves_without_a_held_out_part_have_one_panel():
+    assert len(plots.curves(history([np.nan] * 4))) == 1
