@@ -204,7 +204,7 @@ def _neighbourhood(criterion: Any, X: Any, binary: bool, n_jobs: int | None) -> 
         raise ValueError("graph must have no negative weights.")
     if abs(graph - graph.T).max() > 1e-8 * max(1.0, abs(graph).max()):
         raise ValueError("graph must be symmetric: use graph.maximum(graph.T), for instance.")
-    return graph
+    return sp.csr_array(graph > 0).astype(float) if binary else graph
 
 
 @dataclass(frozen=True)
