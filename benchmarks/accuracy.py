@@ -101,7 +101,8 @@ class Nca(NeighborhoodComponentsAnalysis):
 
 
 def nca(X, y, seed):
-    return Nca(n_components=min(50, len(X) - 1), max_iter=50, random_state=seed)
+    few = len(np.unique(y)) - 1  # then it starts from LDA, otherwise from PCA
+    return searched(Nca(max_iter=50, random_state=seed), {"n_components": [few, 2 * few]}, X, y, seed)
 
 
 def model(criterion, **options):

@@ -307,7 +307,7 @@ def test_balancing_a_balanced_quotient_changes_nothing(projection):
     np.testing.assert_allclose(twice.matrices(codes)[0], once.matrices(codes)[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("criterion", [LDA(balance=0), MFA(balance=0), SDA(balance=0), PCA(), SLAP(), MVR()], ids=str)
+@pytest.mark.parametrize("criterion", [LDA(balance=0), MFA(balance=0), SDA(balance=0), PCA(), SLAP(), MVR(balance=0)], ids=str)
 def test_without_balance_the_quotient_stays(criterion, projection):
     X, y, codes = sample(hidden=False)
     quotient = criterion.bind(X, y)

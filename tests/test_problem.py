@@ -32,8 +32,7 @@ def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, solve
     task, D = problem(cases.CRITERIA[name], prior, solver)
     manifold = task.manifold()
     first = task.start(D, shrinkage=0.1)
-    if name in ("lda", "mfa", "sda"):
-        first = task.refresh(first)
+    first = task.refresh(first)
     rng = np.random.default_rng(1)
     point = first.point
     if solver == "joint":  # away from the best U, where the gradient with respect to it does not vanish

@@ -69,6 +69,8 @@ class Quotient:
         Added to the diagonal of B.
     balance : callable, optional
         Embedding -> S_A with weights that favour pairs now close together; see :meth:`refreshed`.
+    rest : Structure, optional
+        Where the denominator is a total that has S_A in it, the other part: ``below`` = ``above`` + ``rest``.
 
     """
 
@@ -76,6 +78,14 @@ class Quotient:
     below: Structure | None
     ridge: float = 0.0
     balance: Callable[[Array], Structure] | None = None
+    rest: Structure | None = None
+
+    @classmethod
+    def of_total(
+        cls, above: Structure, rest: Structure, balance: Callable[[Array], Structure] | None = None
+    ) -> Quotient:
+        """The quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
+        return cls(above, above + rest, balance=balance, rest=rest)
 
     @property
     def n_samples(self) -> int:
@@ -138,11 +148,12 @@ class Quotient:
         if self.balance is None:
             return self
         before = self.value(codes, U)
-        changed = dataclasses.replace(self, above=self.balance(before.embedding))
-        after = changed.value(codes, U)
-        if not after.top > 0:
+        above = self.balance(before.embedding)
+        top = float(np.vdot(before.embedding, above @ before.embedding)) / self.n_samples
+        if not top > 0:
             return self
-        return dataclasses.replace(changed, above=changed.above * (before.top / after.top))
+        above = above * (before.top / top)
+        return dataclasses.replace(self, above=above, below=self.below if self.rest is None else above + self.rest)
 
 
 @dataclass(frozen=True)
@@ -150,11 +161,13 @@ class Criterion(ABC):
     """What a criterion provides: ``bind(X, y)`` and how many components it can give.
 
     ``supervision`` is "none" (labels are ignored), "full", or "semi" (−1 marks unlabelled samples); ``targets`` says
-    that real-valued or multi-label targets are accepted too.
+    that real-valued or multi-label targets are accepted too. ``proximity`` is the weight μ₂ of g_d if the user names
+    none: criteria that no label checks would give up what the codes say of the samples.
     """
 
     supervision: ClassVar[str] = "none"
     targets: ClassVar[bool] = False
+    proximity: ClassVar[float] = 0.0
 
     @abstractmethod
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
@@ -176,7 +189,7 @@ def _n_classes(y: Array | None) -> int:
 
 def _as_targets(y: Array) -> Array:
     """T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
-    if y.ndim == 1 and y.dtype.kind in "iu":
+    if _are_labels(y):
         known = y >= 0
         T = np.zeros((len(y), _n_classes(y)))
         T[known, y[known]] = 1 / np.sqrt(np.bincount(y[known]))[y[known]]
@@ -188,8 +201,13 @@ def _as_targets(y: Array) -> Array:
     return T
 
 
+def _are_labels(y: Array) -> bool:
+    """Whether y holds encoded classes, not targets."""
+    return y.ndim == 1 and y.dtype.kind in "iu"
+
+
 def _labelled(y: Array) -> Array:
-    return y >= 0 if y.ndim == 1 and y.dtype.kind in "iu" else np.all(np.isfinite(y.reshape(len(y), -1)), axis=1)
+    return y >= 0 if _are_labels(y) else np.all(np.isfinite(y.reshape(len(y), -1)), axis=1)
 
 
 def _neighbourhood(criterion: Any, X: Any, binary: bool, n_jobs: int | None) -> sp.csr_array:
@@ -211,6 +229,8 @@ def _neighbourhood(criterion: Any, X: Any, binary: bool, n_jobs: int | None) -> 
 class PCA(Criterion):
     """Largest variance: A = ΦᵀΠΦ, B = tr(ΦᵀΠΦ) I."""
 
+    proximity = 300.0
+
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         return Quotient(graphs.centring(X.shape[0]), None)
 
@@ -228,6 +248,7 @@ class LLE(Criterion):
 
     """
 
+    proximity = 30.0
     k: int = 10
     reg: float = 1e-3
 
@@ -251,6 +272,7 @@ class LAP(Criterion):
 
     """
 
+    proximity = 10.0
     k: int = 10
     graph: Any = None
 
@@ -282,14 +304,18 @@ class LDA(Criterion):
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        balance = (lambda Y: _balanced_classes(Y, y, self.balance)) if self.balance else None
-        return Quotient(graphs.between_classes(y), graphs.within_classes(y), balance=balance)
+        return Quotient(graphs.between_classes(y), graphs.within_classes(y), balance=_class_balance(y, self.balance))
 
     def most_components(self, n_features: int, y: Array | None) -> int:
         return min(n_features, _n_classes(y) - 1)
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         return self.most_components(n_features, y)
+
+
+def _class_balance(labels: Array, power: float) -> Callable[[Array], Structure] | None:
+    """How to balance pairs of classes, None for power 0."""
+    return (lambda Y: _balanced_classes(Y, labels, power)) if power else None
 
 
 def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
@@ -360,13 +386,23 @@ class MVR(Criterion):
 
     Class labels become one-hot targets divided by √n_c, so that large classes do not dominate; all targets are centred,
     as a regression with an intercept does. The ridge is the estimator's ``shrinkage``.
+
+    Parameters
+    ----------
+    balance : float
+        As for :class:`LDA`, where the targets are class labels: A is then the scatter between classes, B the total.
+
     """
 
     supervision = "full"
     targets = True
+    balance: float = 1.0
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
+        if _are_labels(y):  # ΠMMᵀΠ = between classes, Π = between + within
+            balance = _class_balance(y, self.balance)
+            return Quotient.of_total(graphs.between_classes(y), graphs.within_classes(y), balance)
         return Quotient(graphs.outer(_as_targets(y)), graphs.centring(X.shape[0]))
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
@@ -390,6 +426,7 @@ class SDA(Criterion):
     """
 
     supervision = "semi"
+    proximity = 10.0
     alpha: float = 1.0
     k: int = 10
     graph: Any = None
@@ -397,12 +434,11 @@ class SDA(Criterion):
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        between, below = graphs.between_classes(y), graphs.between_classes(y) + graphs.within_classes(y)
+        rest = graphs.within_classes(y)
         if self.alpha:
             smooth = graphs.laplacian(_neighbourhood(self, X, False, n_jobs))
-            below = below + smooth * (self.alpha * float(np.mean(y >= 0)))
-        balance = (lambda Y: _balanced_classes(Y, y, self.balance)) if self.balance else None
-        return Quotient(between, below, balance=balance)
+            rest = rest + smooth * (self.alpha * float(np.mean(y >= 0)))
+        return Quotient.of_total(graphs.between_classes(y), rest, _class_balance(y, self.balance))
 
     def most_components(self, n_features: int, y: Array | None) -> int:
         return min(n_features, _n_classes(y) - 1)
@@ -431,6 +467,7 @@ class SLAP(Criterion):
     """
 
     supervision = "semi"
+    proximity = 10.0
     k_within: int | None = None
     k_between: int | None = None
     k: int = 10
@@ -464,24 +501,32 @@ class SMVR(Criterion):
         Neighbours.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
+    balance : float
+        As for :class:`MVR`.
 
     """
 
     supervision = "semi"
+    proximity = 10.0
     targets = True
     rho: float = 1.0
     k: int = 10
     graph: Any = None
+    balance: float = 1.0
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
         known = _labelled(y)
-        n = int(known.sum())
-        below = Structure(known.astype(float), None, known[:, None].astype(float), np.array([[-1.0 / n]]))
+        smooth = Structure(np.zeros(len(y)))
         if self.rho:
-            smooth = graphs.laplacian(_neighbourhood(self, X, False, n_jobs))
-            below = below + smooth * (self.rho * float(known.mean()))
-        return Quotient(graphs.outer(_as_targets(y)), below)
+            smooth = graphs.laplacian(_neighbourhood(self, X, False, n_jobs)) * (self.rho * float(known.mean()))
+        if _are_labels(y):
+            rest = graphs.within_classes(y) + smooth
+            return Quotient.of_total(graphs.between_classes(y), rest, _class_balance(y, self.balance))
+        mask = known.astype(float)
+        return Quotient(
+            graphs.outer(_as_targets(y)), Structure(mask, None, mask[:, None], np.array([[-1 / mask.sum()]])) + smooth
+        )
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         assert y is not None
