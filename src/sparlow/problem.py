@@ -90,14 +90,19 @@ class JointProblem(ABC):
     def _pack(self, D: Array, U: Array) -> Point:
         """The point of D and U."""
 
-    def start(self, D: Array, shrinkage: float = 0.0) -> Evaluation:
+    def start(self, D: Array, shrinkage: float = 0.0, codes: sp.csr_array | None = None) -> Evaluation:
         """The evaluation at D with its best projection; fixes the ridge of B and the scale of the regularizers.
 
-        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes.
+        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes. ``codes`` are those of D, if known.
         """
         with Threads(1):
-            codes = self._codes(D, None)
+            codes = self.code(D) if codes is None else codes
             A, B = self.quotient.matrices(codes, self.n_jobs)
+            if not np.trace(B) > 0:
+                raise ValueError(
+                    "The codes have no scatter for the denominator: those of all samples, or of all samples of each "
+                    "class, are equal."
+                )
             ridge = self.quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
             B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
             self.quotient = dataclasses.replace(self.quotient, ridge=ridge)
@@ -111,7 +116,7 @@ class JointProblem(ABC):
         """J at a point: one sparse coding of all samples, started from the codes of ``near``."""
         D, U = self._unpack(point)
         with Threads(1):
-            codes = self._codes(D, None if near is None else near.codes)
+            codes = self.code(D, None if near is None else near.codes)
             if U is None:
                 U = self._best(codes, None if near is None else near.projection)
             return self._evaluation(D, codes, U)
@@ -140,7 +145,8 @@ class JointProblem(ABC):
     def gradient(self, now: Evaluation) -> Point:
         """The Euclidean gradient of J."""
 
-    def _codes(self, D: Array, start: sp.csr_array | None) -> sp.csr_array:
+    def code(self, D: Array, start: sp.csr_array | None = None) -> sp.csr_array:
+        """Codes of all samples, counted in ``n_codings``."""
         self.n_codings += 1
         return encode(self.X, D, self.prior, start=start, n_jobs=self.n_jobs)
 

@@ -54,11 +54,11 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.classes_ = labels.classes
         return labels
 
-    def _remember(self, embedding: Array, labels: Labels) -> None:
-        """Keep the training embedding, and regress the targets on it where the criterion is a regression."""
-        self.embedding_, self._training = embedding, labels
+    def _memory(self, embedding: Array, labels: Labels) -> dict[str, Any]:
+        """The training embedding, with the regression of the targets on it where the criterion is one."""
+        memory = {"embedding_": embedding, "_training": labels}
         if not _regresses(self):
-            return
+            return memory
         if labels.targets is not None:
             known, targets = np.all(np.isfinite(labels.targets), axis=1), labels.targets
         else:
@@ -66,9 +66,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             assert labels.classes is not None
             known, targets = labels.y >= 0, np.eye(len(labels.classes))[labels.y]
         scale = float(np.var(embedding[known], axis=0).sum()) * known.sum()
-        self.regression_ = Ridge(alpha=max(1e-3 * scale / embedding.shape[1], 1e-12)).fit(
-            embedding[known].astype(float), targets[known]
-        )
+        ridge = Ridge(alpha=max(1e-3 * scale / embedding.shape[1], 1e-12))
+        return {**memory, "regression_": ridge.fit(embedding[known].astype(float), targets[known])}
 
     @available_if(_regresses)
     def predict(self, X: Any) -> Array:

@@ -63,10 +63,13 @@ class SparLow(CallbackSupportMixin, Projector):
         atoms of your own.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
-    shrinkage : float, default=0.3
+    shrinkage : float, default=0.1
         Multiple of tr(B)/r added to the diagonal of B, B at the first codes.
-    mu_coherence, mu_proximity : float, default=0.0
-        μ₁ and μ₂.
+    mu_coherence : float, default=0.0
+        μ₁.
+    mu_proximity : float, optional
+        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 300 for pca, 50 for lle, 100
+        for slap, 10 for lap, sda and smvr.
     validation_fraction : float, optional
         Part of the samples held out to choose the best step by the score on them. D is then learned from the others,
         U from all.
@@ -145,7 +148,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
         "mu_coherence": [Interval(Real, 0, None, closed="left")],
-        "mu_proximity": [Interval(Real, 0, None, closed="left")],
+        "mu_proximity": [Interval(Real, 0, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "refresh_every": [Interval(Integral, 1, None, closed="left")],
@@ -169,9 +172,9 @@ class SparLow(CallbackSupportMixin, Projector):
         prior: Prior | None = None,
         dictionary: Any = "ksvd",
         max_iter: int = 10,
-        shrinkage: float = 0.3,
+        shrinkage: float = 0.1,
         mu_coherence: float = 0.0,
-        mu_proximity: float = 0.0,
+        mu_proximity: float | None = None,
         validation_fraction: float | None = None,
         n_iter_no_change: int = 5,
         refresh_every: int = 2,
@@ -236,13 +239,15 @@ class SparLow(CallbackSupportMixin, Projector):
         D = self._first_dictionary(samples, known, prior, rng)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(samples, known.bound, self.n_jobs)
+        nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
         problem = SOLVERS[self.solver](
-            samples, prior, quotient, D, count, self.mu_coherence, self.mu_proximity, self.n_jobs
+            samples, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs
         )
         self.criterion_, self.prior_ = criterion, prior
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
-        start = problem.start(D, self.shrinkage)
-        self._check_start(start, samples, prior)
+        codes = problem.code(D)
+        self._check_codes(codes, D, samples, prior)
+        start = problem.start(D, self.shrinkage, codes)
         watch = _Watch(self, problem, known, held, X, labels, audience, began)
         watch.row(start, None)
         result = learn(
@@ -255,8 +260,7 @@ class SparLow(CallbackSupportMixin, Projector):
         self.best_iter_ = result.n_iter if held is None else watch.best_step
         if held is not None:
             best, problem, known = self._with_all(problem, best, X, labels, criterion)
-        self.__dict__.update(self._state(problem, best))
-        self._remember(self._arranged(best.codes @ self.projection_), known)
+        self.__dict__.update(self._state(problem, best, known))
         audience.close()
         if self.stop_reason_ == "interrupted":
             warnings.warn(
@@ -334,10 +338,10 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError("dictionary has atoms of norm zero.")
         return D / norms
 
-    def _check_start(self, start: Evaluation, X: Any, prior: Prior) -> None:
-        if start.codes.nnz and start.quotient.bottom > 0:
+    def _check_codes(self, codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:
+        if codes.nnz:
             return
-        largest = max(float(abs(X[i : i + 512] @ start.dictionary.T).max()) for i in range(0, X.shape[0], 512))
+        largest = max(float(abs(X[i : i + 512] @ D.T).max()) for i in range(0, X.shape[0], 512))
         hint = f"l1 below {largest:.3g}, for instance ElasticNet({largest / 10:.1g})"
         what = f"l1={prior.l1:.3g}" if isinstance(prior, ElasticNet) else str(prior)
         raise ValueError(f"All codes are zero: {what} is too large for these samples. Choose {hint}, or prior=None.")
@@ -354,7 +358,7 @@ class SparLow(CallbackSupportMixin, Projector):
         )
         return whole.start(best.dictionary, self.shrinkage), whole, labels
 
-    def _state(self, problem: JointProblem, now: Evaluation) -> dict[str, Any]:
+    def _state(self, problem: JointProblem, now: Evaluation, labels: Labels) -> dict[str, Any]:
         """The fitted attributes at one evaluation."""
         dtype = problem.X.dtype
         Y = now.quotient.embedding
@@ -373,13 +377,14 @@ class SparLow(CallbackSupportMixin, Projector):
             "_centre": centre.astype(dtype),
             "_mean_image": (mean_code @ now.dictionary).astype(dtype),
             "_radius": radius,
+            **self._memory(self._arranged(now.codes @ U.astype(dtype), centre), labels),
         }
 
-    def _arranged(self, Y: Array) -> Array:
+    def _arranged(self, Y: Array, centre: Array) -> Array:
         """The embedding as it is given out: centred and scaled to unit norm, or as it is."""
         if not self.normalize_embedding:
             return np.asarray(Y)
-        Y = Y - self._centre.astype(Y.dtype, copy=False)
+        Y = Y - centre.astype(Y.dtype, copy=False)
         norms = np.linalg.norm(Y, axis=1, keepdims=True)
         return np.divide(Y, norms, out=np.zeros_like(Y), where=norms > 0)
 
@@ -416,7 +421,7 @@ class SparLow(CallbackSupportMixin, Projector):
         return self._embedding_of(X)
 
     def _embed(self, codes: sp.csr_array) -> Array:
-        return self._arranged(codes @ self.projection_.astype(codes.dtype, copy=False))
+        return self._arranged(codes @ self.projection_.astype(codes.dtype, copy=False), self._centre)
 
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
@@ -539,6 +544,5 @@ class _Watch:
         return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
 
     def _state(self, now: Evaluation) -> dict[str, Any]:
-        state = self.model._state(self.problem, now)
-        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior, "_training": self.known,
-                "embedding_": now.quotient.embedding}  # fmt: skip
+        state = self.model._state(self.problem, now, self.known)
+        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior}

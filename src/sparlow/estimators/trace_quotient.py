@@ -14,6 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..criteria import CRITERIA, Criterion, criterion_named
+from ..graphs import centring
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical
 from .projector import FLOATS, Projector
@@ -24,6 +25,9 @@ Array = NDArray[Any]
 class TraceQuotient(Projector):
     """Classical dimensionality reduction by a trace quotient, max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
 
+    Directions along which all samples are equal (pixels that are always black) are left out of U where there are
+    enough others: they add nothing to either trace, and would win over components that add less than the quotient.
+
     The same criteria as :class:`SparLow`, on the samples instead of their codes: "pca" is PCA, "lle" ONPP, "lap" OLPP,
     "lda" LDA with an orthogonal projection, "mfa" MFA, "mvr" ridge regression, "sda" SDA, "slap" SDE, "smvr" LapRLS.
 
@@ -33,8 +37,9 @@ class TraceQuotient(Projector):
         A name, or an object with parameters such as ``MFA(k_within=5)``.
     n_components : int, optional
         Dimension l of the embedding; by default what suits the criterion (classes − 1 for lda and sda).
-    shrinkage : float, default=0.01
-        Multiple of tr(B)/m added to the diagonal of B.
+    shrinkage : float, default=1.0
+        Multiple of tr(B)/m added to the diagonal of B. With little of it, components that add less than the quotient
+        itself give way to directions along which samples hardly differ at all.
     n_jobs : int, optional
         Threads.
 
@@ -83,7 +88,7 @@ class TraceQuotient(Projector):
         criterion: str | Criterion = "lda",
         n_components: int | None = None,
         *,
-        shrinkage: float = 0.01,
+        shrinkage: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.criterion = criterion
@@ -114,17 +119,19 @@ class TraceQuotient(Projector):
         with Threads(1):
             self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
             quotient = criterion.bind(X, labels.bound, self.n_jobs)
-            A, B = quotient.matrices(X if hasattr(X, "toarray") else X - self.mean_, self.n_jobs)
+            centred = X if hasattr(X, "toarray") else X - self.mean_
+            A, B = quotient.matrices(centred, self.n_jobs)
             if not np.trace(B) > 0:
                 raise ValueError(
                     "The samples have no scatter for the denominator: all samples, or all of each class, are equal."
                 )
             B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
-            U, self.quotient_, self.n_iter_ = best_projection(A, B, count)
-            self.projection_ = canonical(A, U).astype(X.dtype)
+            V = _span(centring(X.shape[0]).form(centred, self.n_jobs), count)
+            U, self.quotient_, self.n_iter_ = best_projection(V.T @ A @ V, V.T @ B @ V, count)
+            self.projection_ = canonical(A, V @ U).astype(X.dtype)
         self.components_ = np.ascontiguousarray(self.projection_.T)
         self._criterion = dataclasses.replace(criterion)
-        self._remember(self._project(X), labels)
+        self.__dict__.update(self._memory(self._project(X), labels))
         return self
 
     def transform(self, X: Any) -> Array:
@@ -172,3 +179,10 @@ class TraceQuotient(Projector):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_min_samples=2)
         quotient = self._criterion.bind(X, None, self.n_jobs)
         return quotient.value(X - self.mean_, self.projection_.astype(float)).quotient
+
+
+def _span(scatter: Array, fewest: int) -> Array:
+    """An orthonormal basis of the directions along which samples differ; all directions where these are too few."""
+    values, vectors = np.linalg.eigh(scatter)
+    alive = values > 1e-10 * values[-1]
+    return vectors[:, alive] if alive.sum() >= fewest else np.eye(len(values))
