@@ -384,6 +384,22 @@ def test_regression_of_indicators_and_classes():
     assert -1 not in half.predict(X_NEW)
 
 
+def test_whole_numbers_are_targets_too():
+    """Counts in two columns are no classes."""
+    counts = np.stack([Y, (X > 8).sum(axis=1)], axis=1)
+    predicted = TraceQuotient("mvr").fit(X, counts).predict(X)
+    assert predicted.shape == (150, 2)
+    assert r2_score(counts[:, 1], predicted[:, 1]) > 0.5
+
+
+def test_another_fit_leaves_nothing_of_the_last_one():
+    for model in (small("mvr"), TraceQuotient("mvr")):
+        assert hasattr(model.fit(X, Y), "classes_")
+        model.set_params(criterion="pca").fit(X)
+        assert not hasattr(model, "classes_")
+        assert not hasattr(model, "regression_")
+
+
 def test_only_regressions_predict(fitted):
     assert not hasattr(fitted, "predict")
     assert hasattr(SparLow("mvr"), "predict")
@@ -500,6 +516,19 @@ def test_the_best_held_out_step_is_chosen(name):
     assert model.best_iter_ == np.argmax(scores)
     assert model.embedding_.shape == (150, 4)
     np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["mvr", "smvr"])
+def test_real_targets_are_held_out_too(name):
+    samples, targets = linear_data()
+    if name == "smvr":
+        targets[::5] = np.nan
+    options = {"dictionary": np.eye(10), "prior": ElasticNet(0.01, 0.01), "normalize": False}
+    model = small(name, max_iter=3, validation_fraction=0.25, normalize_embedding=False, **options)
+    model.fit(samples, targets)
+    scores = model.history_["held_out"]
+    assert model.best_iter_ == np.argmax(scores)
+    assert np.all((scores > 0.5) & (scores <= 1))
 
 
 def test_the_dictionary_is_learned_without_the_held_out_samples(monkeypatch):

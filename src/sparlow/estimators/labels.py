@@ -31,6 +31,13 @@ class Labels:
         """The argument of ``Criterion.bind``."""
         return self.y if self.targets is None else self.targets
 
+    @property
+    def known(self) -> Array | None:
+        """Which samples are labelled; None where there are no labels at all."""
+        if self.targets is not None:
+            return np.all(np.isfinite(self.targets), axis=1)
+        return None if self.y is None else self.y >= 0
+
     def take(self, rows: Array) -> Labels:
         """Those of some samples."""
         y, targets = (None if part is None else part[rows] for part in (self.y, self.targets))
@@ -78,7 +85,8 @@ def _is_targets(y: Any) -> bool:
     values = np.asarray(y)
     if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
         return True  # rows of NaN are unlabelled
-    return type_of_target(values) in ("continuous", "continuous-multioutput", "multilabel-indicator")
+    kinds = ("continuous", "continuous-multioutput", "multilabel-indicator", "multiclass-multioutput")
+    return type_of_target(values) in kinds
 
 
 def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:

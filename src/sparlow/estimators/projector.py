@@ -29,6 +29,11 @@ def _regresses(model: Any) -> bool:
         return False
 
 
+def r_squared(targets: Array, predicted: Array) -> float:
+    """1 − the squared error of all targets together, relative to that of their means."""
+    return float(1 - np.sum((targets - predicted) ** 2) / np.sum((targets - targets.mean(axis=0)) ** 2))
+
+
 class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer X -> embedding (n, l) that maximises a trace quotient."""
 
@@ -50,6 +55,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _labels(self, criterion: Criterion, X: Any, y: Any) -> Labels:
         labels = check_labels(criterion, X, y, type(self).__name__)
+        for of_last_fit in ("classes_", "regression_"):
+            self.__dict__.pop(of_last_fit, None)
         if labels.classes is not None:
             self.classes_ = labels.classes
         return labels
@@ -60,11 +67,12 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not _regresses(self):
             return memory
         if labels.targets is not None:
-            known, targets = np.all(np.isfinite(labels.targets), axis=1), labels.targets
+            targets = labels.targets
         else:
             assert labels.y is not None
             assert labels.classes is not None
-            known, targets = labels.y >= 0, np.eye(len(labels.classes))[labels.y]
+            targets = np.eye(len(labels.classes))[labels.y]
+        known: Any = labels.known
         scale = float(np.var(embedding[known], axis=0).sum()) * known.sum()
         ridge = Ridge(alpha=max(1e-3 * scale / embedding.shape[1], 1e-12))
         return {**memory, "regression_": ridge.fit(embedding[known].astype(float), targets[known])}
@@ -121,8 +129,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         if known.targets is not None:
             targets = check_array(y, dtype=float, ensure_2d=False, input_name="y").reshape(len(y), -1)
-            residual = targets - np.asarray(self.predict(X)).reshape(targets.shape)
-            return float(1 - np.sum(residual**2) / np.sum((targets - targets.mean(axis=0)) ** 2))
+            return r_squared(targets, np.asarray(self.predict(X)).reshape(targets.shape))
         assert known.y is not None
         rows = known.y >= 0
         search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])

@@ -30,7 +30,7 @@ from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
 from .labels import Labels
-from .projector import FLOATS, Projector
+from .projector import FLOATS, Projector, r_squared
 
 Array = NDArray[Any]
 
@@ -240,9 +240,7 @@ class SparLow(CallbackSupportMixin, Projector):
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(samples, known.bound, self.n_jobs)
         nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
-        problem = SOLVERS[self.solver](
-            samples, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs
-        )
+        problem = SOLVERS[self.solver](samples, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
         self.criterion_, self.prior_ = criterion, prior
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         codes = problem.code(D)
@@ -285,7 +283,7 @@ class SparLow(CallbackSupportMixin, Projector):
         every = np.arange(n)
         if self.validation_fraction is None or self.max_iter == 0:
             return every, None
-        usable = every if labels.y is None else every[labels.y >= 0]
+        usable = every if labels.known is None else every[labels.known]
         stratify = None if labels.y is None else labels.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
         count = max(round(self.validation_fraction * len(usable)), 1 if stratify is None else len(np.unique(stratify)))
@@ -479,7 +477,7 @@ class _Watch:
     ) -> None:
         self.model, self.problem, self.known, self.audience = model, problem, known, audience
         self.X_held = None if held is None else X[held]
-        self.y_held = None if held is None or labels.y is None else labels.y[held]
+        self.held = Labels() if held is None else labels.take(held)
         self.codes: sp.csr_array | None = None
         self.quotient: Any = None
         self.rows: list[dict[str, float]] = []
@@ -528,17 +526,23 @@ class _Watch:
         self.codes = encode(
             self.X_held, now.dictionary, self.problem.prior, start=self.codes, n_jobs=self.problem.n_jobs
         )
-        if self.y_held is None:
+        if self.held.bound is None:
             if self.quotient is None:
                 self.quotient = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
             return float(self.quotient.value(self.codes, now.projection).quotient)
+        centre = now.quotient.embedding.mean(axis=0)
+        if self.held.targets is not None:
+            ours, theirs = (
+                self.model._arranged(Y, centre) for Y in (now.quotient.embedding, self.codes @ now.projection)
+            )
+            regression = self.model._memory(ours, self.known)["regression_"]
+            return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))
         assert self.known.y is not None
         rows = self.known.y >= 0
-        centre = now.quotient.embedding.mean(axis=0)
         ours, theirs = (
             self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection)
         )
-        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.y_held))
+        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.held.y))
 
     def _directions(self, Y: Array) -> Array:
         return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
