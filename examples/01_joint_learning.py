@@ -87,6 +87,8 @@ def draw_embedding(width, max_iter, X_train, X_test, y_train, y_test, path):
         scores.append(100 * model.score(X_test, y_test))
         ax = fig.add_subplot(1, 2, place + 1, projection="3d" if width == 3 else None)
         plots.embedding(model.transform(X_test), y_test, ax=ax, legend=steps > 0)
+        if width == 3:
+            ax.view_init(20, 30)
         when = f"after {model.n_iter_} steps" if steps else "before joint learning"
         ax.set_title(f"{when}: nearest neighbour {scores[-1]:.1f} %")
     fig.savefig(path, dpi=110)
@@ -126,7 +128,13 @@ def main(output, n_samples=None, max_iter=10):
     paths = {name: output / f"{name}.png" for name in names}
     draw_images(before.dictionary_, after.dictionary_, paths["atoms"], "atoms", columns=16)
     draw_images(
-        before.components_, after.components_, paths["factors"], "factor images", size=0.9, columns=9, signed=True
+        before.components_,
+        after.components_,
+        paths["factors"],
+        "factor images (red +, blue −)",
+        size=0.9,
+        columns=9,
+        signed=True,
     )
     for width in (2, 3):
         scores = draw_embedding(width, 2 * max_iter, *data, paths[f"embedding_{width}d"])

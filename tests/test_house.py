@@ -174,8 +174,15 @@ def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", sorted(cases.ROOT.glob("docs/*.md")) + [cases.ROOT / "README.md"], ids=lambda p: p.name
+    "page", [*sorted(cases.ROOT.glob("docs/*.md")), cases.ROOT / "README.md"], ids=lambda p: p.name
 )
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert all(target.startswith("http") or (page.parent / target).exists() for target in targets), targets
+
+
+def test_errata_name_tests_that_exist():
+    named = re.findall(r"tests/(\w+\.py)::(\w+)", (cases.ROOT / "docs" / "errata.md").read_text())
+    assert len(named) > 5
+    for file, name in named:
+        assert f"def {name}(" in (cases.ROOT / "tests" / file).read_text(), (file, name)

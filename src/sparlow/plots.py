@@ -207,8 +207,9 @@ def curves(
     if panels == 2:
         best = np.flatnonzero(score == score[held].max())[0]
         axes[1].plot(steps, score, "o-", markersize=3, color=line.get_color(), label=label)
-        name = f"best: step {steps[best]:.0f}" + (f", {label}" if label else "")
-        axes[1].plot(steps[best], score[best], "*", markersize=13, color=line.get_color(), mec="k", mew=0.6, label=name)
+        mark = {"markersize": 13, "color": line.get_color(), "mec": "k", "mew": 0.6}
+        name = f"best: step {steps[best]:.0f}" if label is None else None
+        axes[1].plot(steps[best], score[best], "*", label=name, **mark)
         axes[1].set(xlabel="step", ylabel="held-out score")
     for axis in axes[:panels]:
         axis.xaxis.get_major_locator().set_params(integer=True)
