@@ -101,8 +101,9 @@ class Nca(NeighborhoodComponentsAnalysis):
 
 
 def nca(X, y, seed):
-    few = len(np.unique(y)) - 1  # then it starts from LDA, otherwise from PCA
-    return searched(Nca(max_iter=50, random_state=seed), {"n_components": [few, 2 * few]}, X, y, seed)
+    few = len(np.unique(y)) - 1
+    grid = {"n_components": [few, min(2 * few, 80)], "init": ["pca", "auto"]}  # "auto" is LDA for up to classes - 1
+    return searched(Nca(max_iter=50, random_state=seed), grid, X, y, seed)
 
 
 def model(criterion, **options):
