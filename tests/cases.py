@@ -1,7 +1,7 @@
 """The one list of priors, dictionary learners, dictionaries and samples that the laws run over."""
 
-import functools
 import dataclasses
+import functools
 import importlib.util
 import pathlib
 import sys
