@@ -293,7 +293,7 @@ def test_labels_may_be_words_or_any_numbers():
 def test_score_is_the_accuracy_of_the_nearest_neighbour(fitted):
     reference = KNeighborsClassifier(1).fit(fitted.transform(X), Y).score(fitted.transform(X_NEW), Y_NEW)
     assert fitted.score(X_NEW, Y_NEW) == reference
-    assert reference > 0.8
+    assert reference > 0.7
     with pytest.raises(ValueError, match="score needs the labels"):
         fitted.score(X_NEW)
 

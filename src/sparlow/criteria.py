@@ -38,6 +38,7 @@ from .graphs import Structure
 Array = NDArray[Any]
 
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
+_HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -248,7 +249,7 @@ class LLE(Criterion):
 
     """
 
-    proximity = 30.0
+    proximity = 50.0
     k: int = 10
     reg: float = 1e-3
 
@@ -323,7 +324,7 @@ def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
     means = graphs.class_means(labels, _n_classes(labels)).T @ Y
     squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
     squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
-    return graphs.between_classes(labels, (squares.max() / squares) ** power)
+    return graphs.between_classes(labels, np.minimum((squares.max() / squares) ** power, _HEAVIEST))
 
 
 @dataclass(frozen=True)
@@ -376,7 +377,7 @@ def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) 
     counts, sums = np.bincount(pairs, minlength=c * c), np.bincount(pairs, lengths, minlength=c * c)
     means = (sums / np.maximum(counts, 1))[pairs]
     means = np.maximum(means, _LEAST * means.max() + np.finfo(float).tiny)
-    weights = (means.max() / means) ** power
+    weights = np.minimum((means.max() / means) ** power, _HEAVIEST)
     return graphs.laplacian(sp.csr_array((weights, (edges.row, edges.col)), shape=graph.shape))
 
 
@@ -467,7 +468,7 @@ class SLAP(Criterion):
     """
 
     supervision = "semi"
-    proximity = 10.0
+    proximity = 100.0
     k_within: int | None = None
     k_between: int | None = None
     k: int = 10

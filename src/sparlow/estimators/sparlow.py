@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms
@@ -24,13 +23,13 @@ from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior
 from ..dictionaries import LEARNERS, class_union, distinct_rows
-from ..optimize import Step
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
 from .labels import Labels
-from .projector import FLOATS, Projector, r_squared
+from .projector import FLOATS, Projector
+from .watch import Watch
 
 Array = NDArray[Any]
 
@@ -71,8 +70,8 @@ class SparLow(CallbackSupportMixin, Projector):
         μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 300 for pca, 50 for lle, 100
         for slap, 10 for lap, sda and smvr.
     validation_fraction : float, optional
-        Part of the samples held out to choose the best step by the score on them. D is then learned from the others,
-        U from all.
+        Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
+        all samples with so many steps.
     n_iter_no_change : int, default=5
         With a held-out part: stop after so many steps without a better score.
     refresh_every : int, default=2
@@ -113,8 +112,12 @@ class SparLow(CallbackSupportMixin, Projector):
     history_ : dict of arrays
         One entry for the start and one for each step: cost J, quotient f, coherence, proximity, step, gradient_norm,
         nonzeros, seconds, held_out, evaluations, restarted, step_number.
-    n_iter_ : int
-        Steps made. With a held-out part the model is that of ``best_iter_``.
+    n_iter_, best_iter_ : int
+        Steps made, and steps of the model: fewer where a held-out part chose them.
+    n_components_, n_atoms_ : int
+        The dimension of the embedding and the number of atoms.
+    ridge_ : float
+        What shrinkage added to the diagonal of B.
     stop_reason_ : str
         Why learning ended.
     classes_ : array of shape (n_classes,)
@@ -233,40 +236,62 @@ class SparLow(CallbackSupportMixin, Projector):
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
         rng = check_random_state(self.random_state)
-        rows, held = self._split(labels, X.shape[0], rng)
-        samples, known = (X, labels) if held is None else (X[rows], labels.take(rows))
-        prior = default_prior(samples) if self.prior is None else self.prior
-        D = self._first_dictionary(samples, known, prior, rng)
-        count = self._check_components(criterion, len(D), labels, "atoms")
-        quotient = criterion.bind(samples, known.bound, self.n_jobs)
-        nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
-        problem = SOLVERS[self.solver](samples, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
-        self.criterion_, self.prior_ = criterion, prior
+        self.criterion_ = criterion
+        self.prior_ = default_prior(X) if self.prior is None else self.prior
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
-        codes = problem.code(D)
-        self._check_codes(codes, D, samples, prior)
-        start = problem.start(D, self.shrinkage, codes)
-        watch = _Watch(self, problem, known, held, X, labels, audience, began)
-        watch.row(start, None)
-        result = learn(
-            problem, start, max_iter=self.max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
-        )
-        self.n_iter_ = result.n_iter
-        self.stop_reason_ = watch.reason or result.reason
+        rows, held = self._split(labels, X.shape[0], rng)
+        seed = rng.randint(np.iinfo(np.int32).max)
+        if held is None:
+            problem, watch = self._learn(X, labels, self.max_iter, seed, began, audience)
+        else:
+            problem, watch = self._learn(X[rows], labels.take(rows), self.max_iter, seed, began, audience,
+                                         (X[held], labels.take(held)))  # fmt: skip
+        self.n_iter_ = len(watch.rows) - 1
+        self.stop_reason_ = watch.reason
         self.history_ = {name: np.array([row[name] for row in watch.rows]) for name in watch.rows[0]}
-        best = result.evaluation if held is None else watch.best
-        self.best_iter_ = result.n_iter if held is None else watch.best_step
-        if held is not None:
-            best, problem, known = self._with_all(problem, best, X, labels, criterion)
+        self.best_iter_ = watch.best_step if held is not None else self.n_iter_
+        best, known = (watch.last, labels) if held is None else (watch.best, watch.known)
+        if held is not None and watch.reason != "interrupted":
+            problem, watch = self._learn(X, labels, self.best_iter_, seed, began, None)
+            best, known = watch.last, labels
         self.__dict__.update(self._state(problem, best, known))
         audience.close()
-        if self.stop_reason_ == "interrupted":
+        if "interrupted" in (self.stop_reason_, watch.reason):
+            self.stop_reason_ = "interrupted"
             warnings.warn(
-                f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far.",
+                f"Learning was interrupted after {len(watch.rows) - 1} steps: this is the best model so far.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
+
+    def _learn(
+        self,
+        X: Any,
+        labels: Labels,
+        max_iter: int,
+        seed: int,
+        began: float,
+        audience: Audience | None,
+        held_out: tuple[Any, Labels] | None = None,
+    ) -> tuple[JointProblem, Watch]:
+        """Dictionary, graphs, first projection and so many steps from there."""
+        criterion, prior = self.criterion_, self.prior_
+        D = self._first_dictionary(X, labels, prior, np.random.RandomState(seed))
+        count = self._check_components(criterion, len(D), labels, "atoms")
+        quotient = criterion.bind(X, labels.bound, self.n_jobs)
+        nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
+        problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
+        codes = problem.code(D)
+        self._check_codes(codes, D, X, prior)
+        watch = Watch(self, problem, labels, held_out, audience, began)
+        start = problem.start(D, self.shrinkage, codes)
+        watch.row(start, None)
+        result = learn(
+            problem, start, max_iter=max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
+        )
+        watch.last, watch.reason = result.evaluation, watch.reason or result.reason
+        return problem, watch
 
     # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -346,16 +371,6 @@ class SparLow(CallbackSupportMixin, Projector):
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _with_all(
-        self, problem: JointProblem, best: Evaluation, X: Any, labels: Labels, criterion: Criterion
-    ) -> tuple[Evaluation, JointProblem, Labels]:
-        """The projection for the chosen dictionary from all samples, the held-out ones included."""
-        quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        whole = SOLVERS["eliminate"](
-            X, problem.prior, quotient, best.dictionary, problem.n_components, n_jobs=self.n_jobs
-        )
-        return whole.start(best.dictionary, self.shrinkage), whole, labels
-
     def _state(self, problem: JointProblem, now: Evaluation, labels: Labels) -> dict[str, Any]:
         """The fitted attributes at one evaluation."""
         dtype = problem.X.dtype
@@ -371,7 +386,7 @@ class SparLow(CallbackSupportMixin, Projector):
             "components_": (U.T @ now.dictionary).astype(dtype),
             "n_components_": U.shape[1],
             "n_atoms_": len(U),
-            "shrinkage_": problem.quotient.ridge,
+            "ridge_": problem.quotient.ridge,
             "_centre": centre.astype(dtype),
             "_mean_image": (mean_code @ now.dictionary).astype(dtype),
             "_radius": radius,
@@ -459,94 +474,3 @@ def _rotation(A: Array, U: Array) -> Array:
     turned = U @ V
     signs = np.sign(turned[np.argmax(np.abs(turned), axis=0), np.arange(len(V))])
     return V * np.where(signs == 0, 1.0, signs)
-
-
-class _Watch:
-    """Follows the learning: a row per step, the score on the held-out part, the best step so far."""
-
-    def __init__(
-        self,
-        model: SparLow,
-        problem: JointProblem,
-        known: Labels,
-        held: Array | None,
-        X: Any,
-        labels: Labels,
-        audience: Audience,
-        began: float,
-    ) -> None:
-        self.model, self.problem, self.known, self.audience = model, problem, known, audience
-        self.X_held = None if held is None else X[held]
-        self.held = Labels() if held is None else labels.take(held)
-        self.codes: sp.csr_array | None = None
-        self.quotient: Any = None
-        self.rows: list[dict[str, float]] = []
-        self.began, self.reason = began, ""
-        self.best: Any = None
-        self.best_step, self.best_score = 0, -np.inf
-
-    def step(self, step: Step) -> bool:
-        """After an accepted step."""
-        row = self.row(step.evaluation, step)
-        stop = self.audience.step(row, lambda: self._state(step.evaluation))
-        if stop:
-            self.reason = "stopped by callback"
-        elif self.X_held is not None and len(self.rows) - 1 - self.best_step >= self.model.n_iter_no_change:
-            stop, self.reason = True, "held-out score no longer rises"
-        return stop
-
-    def row(self, now: Evaluation, step: Step | None) -> dict[str, float]:
-        """Record a row; for the start ``step`` is None."""
-        number = len(self.rows)
-        score = self._held_out(now)
-        if score > self.best_score or self.best is None:
-            self.best, self.best_step, self.best_score = now, number, score
-        nan = float("nan")
-        self.rows.append(
-            {
-                "step_number": number,
-                "cost": now.value,
-                "quotient": now.quotient.quotient,
-                "coherence": now.coherence,
-                "proximity": now.proximity,
-                "step": nan if step is None else step.step,
-                "gradient_norm": nan if step is None else step.gradient_norm,
-                "nonzeros": now.codes.nnz / now.codes.shape[0],
-                "seconds": time.perf_counter() - self.began,
-                "held_out": score,
-                "evaluations": 1 if step is None else step.n_evaluations,
-                "restarted": False if step is None else step.restarted,
-            }
-        )
-        return self.rows[-1]
-
-    def _held_out(self, now: Evaluation) -> float:
-        if self.X_held is None:
-            return float("nan")
-        self.codes = encode(
-            self.X_held, now.dictionary, self.problem.prior, start=self.codes, n_jobs=self.problem.n_jobs
-        )
-        if self.held.bound is None:
-            if self.quotient is None:
-                self.quotient = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
-            return float(self.quotient.value(self.codes, now.projection).quotient)
-        centre = now.quotient.embedding.mean(axis=0)
-        if self.held.targets is not None:
-            ours, theirs = (
-                self.model._arranged(Y, centre) for Y in (now.quotient.embedding, self.codes @ now.projection)
-            )
-            regression = self.model._memory(ours, self.known)["regression_"]
-            return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))
-        assert self.known.y is not None
-        rows = self.known.y >= 0
-        ours, theirs = (
-            self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection)
-        )
-        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.held.y))
-
-    def _directions(self, Y: Array) -> Array:
-        return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
-
-    def _state(self, now: Evaluation) -> dict[str, Any]:
-        state = self.model._state(self.problem, now, self.known)
-        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior}

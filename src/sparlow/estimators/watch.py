@@ -1,0 +1,110 @@
+"""What is recorded while a model is learned, and which step was best."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import KNeighborsClassifier
+
+from ..coding import encode
+from ..optimize import Step
+from ..problem import Evaluation, JointProblem
+from .callbacks import Audience
+from .labels import Labels
+from .projector import r_squared
+
+Array = NDArray[Any]
+
+
+class Watch:
+    """Follows the learning: a row per step, the score on the held-out part, the best step so far."""
+
+    def __init__(
+        self,
+        model: Any,
+        problem: JointProblem,
+        known: Labels,
+        held_out: tuple[Any, Labels] | None,
+        audience: Audience | None,
+        began: float,
+    ) -> None:
+        self.model, self.problem, self.known, self.audience = model, problem, known, audience
+        self.X_held: Any = None if held_out is None else held_out[0]
+        self.held = Labels() if held_out is None else held_out[1]
+        self.codes: sp.csr_array | None = None
+        self.quotient: Any = None
+        self.rows: list[dict[str, float]] = []
+        self.began, self.reason = began, ""
+        self.best: Any = None
+        self.last: Any = None
+        self.best_step, self.best_score = 0, -np.inf
+
+    def step(self, step: Step) -> bool:
+        """After an accepted step."""
+        row = self.row(step.evaluation, step)
+        stop = self.audience is not None and self.audience.step(row, lambda: self._state(step.evaluation))
+        if stop:
+            self.reason = "stopped by callback"
+        elif self.X_held is not None and len(self.rows) - 1 - self.best_step >= self.model.n_iter_no_change:
+            stop, self.reason = True, "held-out score no longer rises"
+        return stop
+
+    def row(self, now: Evaluation, step: Step | None) -> dict[str, float]:
+        """Record a row; for the start ``step`` is None."""
+        number = len(self.rows)
+        score = self._held_out(now)
+        if score > self.best_score or self.best is None:
+            self.best, self.best_step, self.best_score = now, number, score
+        nan = float("nan")
+        self.rows.append(
+            {
+                "step_number": number,
+                "cost": now.value,
+                "quotient": now.quotient.quotient,
+                "coherence": now.coherence,
+                "proximity": now.proximity,
+                "step": nan if step is None else step.step,
+                "gradient_norm": nan if step is None else step.gradient_norm,
+                "nonzeros": now.codes.nnz / now.codes.shape[0],
+                "seconds": time.perf_counter() - self.began,
+                "held_out": score,
+                "evaluations": 1 if step is None else step.n_evaluations,
+                "restarted": False if step is None else step.restarted,
+            }
+        )
+        return self.rows[-1]
+
+    def _held_out(self, now: Evaluation) -> float:
+        if self.X_held is None:
+            return float("nan")
+        self.codes = encode(
+            self.X_held, now.dictionary, self.problem.prior, start=self.codes, n_jobs=self.problem.n_jobs
+        )
+        if self.held.bound is None:
+            if self.quotient is None:
+                self.quotient = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
+            return float(self.quotient.value(self.codes, now.projection).quotient)
+        centre = now.quotient.embedding.mean(axis=0)
+        if self.held.targets is not None:
+            ours, theirs = (
+                self.model._arranged(Y, centre) for Y in (now.quotient.embedding, self.codes @ now.projection)
+            )
+            regression = self.model._memory(ours, self.known)["regression_"]
+            return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))
+        assert self.known.y is not None
+        rows = self.known.y >= 0
+        ours, theirs = (
+            self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection)
+        )
+        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.held.y))
+
+    def _directions(self, Y: Array) -> Array:
+        return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
+
+    def _state(self, now: Evaluation) -> dict[str, Any]:
+        state = self.model._state(self.problem, now, self.known)
+        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior}
