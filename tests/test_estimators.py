@@ -531,19 +531,19 @@ def test_real_targets_are_held_out_too(name):
     assert np.all((scores > 0.5) & (scores <= 1))
 
 
-def test_the_dictionary_is_learned_without_the_held_out_samples(monkeypatch):
+def test_steps_are_chosen_without_the_held_out_samples_and_the_model_is_made_of_all(monkeypatch):
     seen = []
     true = problem.encode
     monkeypatch.setattr(problem, "encode", lambda samples, *a, **o: seen.append(samples) or true(samples, *a, **o))
     model = small(max_iter=2, validation_fraction=0.2, dictionary="samples").fit(X, Y)
-    learned, last = seen[:-1], seen[-1]
-    assert {len(samples) for samples in learned} == {120}
-    assert len(last) == 150  # the projection is found from all
-    found = np.isclose(learned[0] @ UNIT.T, 1, atol=1e-12).any(axis=0)
+    sizes = [len(samples) for samples in seen]
+    change = sizes.index(150)
+    assert set(sizes[:change]) == {120}
+    assert set(sizes[change:]) == {150}
+    found = np.isclose(seen[0] @ UNIT.T, 1, atol=1e-12).any(axis=0)
     assert found.sum() == 120
-    start = small(max_iter=0, dictionary="samples", validation_fraction=0.2).fit(X, Y)
-    assert start.best_iter_ == 0
     assert model.history_["nonzeros"].shape == (model.n_iter_ + 1,)
+    assert small(max_iter=0, dictionary="samples", validation_fraction=0.2).fit(X, Y).best_iter_ == 0
 
 
 def test_learning_stops_when_the_held_out_score_no_longer_rises():
