@@ -249,7 +249,7 @@ class LLE(Criterion):
 
     """
 
-    proximity = 50.0
+    proximity = 300.0
     k: int = 10
     reg: float = 1e-3
 
@@ -273,7 +273,7 @@ class LAP(Criterion):
 
     """
 
-    proximity = 10.0
+    proximity = 100.0
     k: int = 10
     graph: Any = None
 
