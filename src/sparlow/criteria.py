@@ -249,7 +249,7 @@ class LLE(Criterion):
 
     """
 
-    proximity = 300.0
+    proximity = 1000.0
     k: int = 10
     reg: float = 1e-3
 
