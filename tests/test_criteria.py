@@ -259,7 +259,7 @@ def projection():
 
 @pytest.mark.parametrize("criterion", [LDA(), SDA(k=4), LDA(balance=0.5)], ids=str)
 def test_balanced_classes_are_weighted_by_their_distances(criterion, projection):
-    """Each pair of classes counts n_c n_d d^(2 − 2·balance): for balance 1 the same, whatever its distance d."""
+    """Pairs of classes count n_c n_d d^(2 − 2·balance), the weight of the closest at most 10 times the farthest's."""
     X, y, codes = sample(hidden=criterion.supervision == "semi")
     quotient = criterion.bind(X, y)
     before = quotient.value(codes, projection)
@@ -271,12 +271,15 @@ def test_balanced_classes_are_weighted_by_their_distances(criterion, projection)
     Phi = codes.toarray()
     sizes = np.bincount(y[y >= 0])
     expected = np.zeros((R, R))
-    for c in range(4):
-        for d in range(c):
-            gap = Y[y == c].mean(axis=0) - Y[y == d].mean(axis=0)
-            wide = Phi[y == c].mean(axis=0) - Phi[y == d].mean(axis=0)
-            weight = sizes[c] * sizes[d] / np.linalg.norm(gap) ** (2 * criterion.balance)
-            expected += weight * np.outer(wide, wide)
+    pairs = [(c, d) for c in range(4) for d in range(c)]
+    gaps = np.array([np.linalg.norm(Y[y == c].mean(axis=0) - Y[y == d].mean(axis=0)) for c, d in pairs])
+    weights = np.minimum((gaps.max() / gaps) ** (2 * criterion.balance), 10)
+    if criterion.balance == 1:
+        assert weights.max() == 10  # the bound is at work
+        assert weights.min() < 10
+    for (c, d), weight in zip(pairs, weights, strict=True):
+        wide = Phi[y == c].mean(axis=0) - Phi[y == d].mean(axis=0)
+        expected += sizes[c] * sizes[d] * weight * np.outer(wide, wide)
     A = balanced.matrices(codes)[0]
     np.testing.assert_allclose(A / np.trace(A), expected / np.trace(expected), atol=1e-10)
 

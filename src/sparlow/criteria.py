@@ -22,6 +22,7 @@ method (Φ = X), the sequential one (codes of a fixed dictionary) and the joint 
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from .graphs import Structure
 
 Array = NDArray[Any]
 
+_WEIGHTS = ("balance", "alpha", "far", "near", "rho", "reg")
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
 _HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
@@ -144,7 +146,8 @@ class Quotient:
 
         A sum over pairs is dominated by those already far apart, and learning the dictionary would go on to separate
         what is separate. With weights 1/d² of the present distances each pair counts the same: a step of iterative
-        reweighting for the sum of log d².
+        reweighting for the sum of log d². The weights span a factor of ten at most: without a bound the projection
+        would jump from one close pair to the next.
         """
         if self.balance is None:
             return self
@@ -163,12 +166,18 @@ class Criterion(ABC):
 
     ``supervision`` is "none" (labels are ignored), "full", or "semi" (−1 marks unlabelled samples); ``targets`` says
     that real-valued or multi-label targets are accepted too. ``proximity`` is the weight μ₂ of g_d if the user names
-    none: criteria that no label checks would give up what the codes say of the samples.
+    none: criteria that no label checks would give up what the codes say of the samples. ``fewest_per_class`` is the
+    number of samples that each class must have.
     """
 
     supervision: ClassVar[str] = "none"
     targets: ClassVar[bool] = False
     proximity: ClassVar[float] = 0.0
+    fewest_per_class: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_parameter(type(self).__name__, field.name, getattr(self, field.name))
 
     @abstractmethod
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
@@ -181,6 +190,15 @@ class Criterion(ABC):
     def usual_components(self, n_features: int, y: Array | None) -> int:
         """The number of components if the user names none."""
         return min(48, n_features, max(1, n_features // 4))
+
+
+def _check_parameter(criterion: str, name: str, value: Any) -> None:
+    """Numbers of neighbours are whole and positive, weights are numbers and not negative."""
+    if name.startswith("k") and value is not None:
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} of {criterion} must be a positive whole number, got {value!r}.")
+    elif name in _WEIGHTS and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
+        raise ValueError(f"{name} of {criterion} must be a number, not negative, got {value!r}.")
 
 
 def _n_classes(y: Array | None) -> int:
@@ -275,7 +293,7 @@ class LAP(Criterion):
 
     proximity = 100.0
     k: int = 10
-    graph: Any = None
+    graph: Any = dataclasses.field(default=None, compare=False)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         W = _neighbourhood(self, X, False, n_jobs)
@@ -295,8 +313,9 @@ class LDA(Criterion):
     Parameters
     ----------
     balance : float
-        While the dictionary is learned, pairs of classes are weighted by d^(−2·balance), d their present distance;
-        0 keeps the classical scatter throughout. The first projection is always the classical one.
+        While the dictionary is learned, pairs of classes are weighted by d^(−2·balance), d their present distance, the
+        closest pair at most ten times as much as the farthest; 0 keeps the classical scatter throughout. The first
+        projection is always the classical one.
 
     """
 
@@ -339,11 +358,12 @@ class MFA(Criterion):
         where each sample has few, joint learning follows single pairs that do not recur in new samples.
     balance : float
         While the dictionary is learned, edges between classes are weighted by d^(−2·balance), d the mean distance
-        over the edges between the same two classes.
+        over the edges between the same two classes, at most ten times as much as the lightest.
 
     """
 
     supervision = "full"
+    fewest_per_class = 2
     k_within: int | None = None
     k_between: int | None = None
     balance: float = 1.0
@@ -423,6 +443,8 @@ class SDA(Criterion):
         Neighbours.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
+    balance : float
+        As for :class:`LDA`.
 
     """
 
@@ -430,7 +452,7 @@ class SDA(Criterion):
     proximity = 10.0
     alpha: float = 1.0
     k: int = 10
-    graph: Any = None
+    graph: Any = dataclasses.field(default=None, compare=False)
     balance: float = 1.0
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
@@ -469,12 +491,13 @@ class SLAP(Criterion):
 
     supervision = "semi"
     proximity = 100.0
+    fewest_per_class = 2
     k_within: int | None = None
     k_between: int | None = None
     k: int = 10
     far: float = 0.1
     near: float = 0.1
-    graph: Any = None
+    graph: Any = dataclasses.field(default=None, compare=False)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
@@ -512,7 +535,7 @@ class SMVR(Criterion):
     targets = True
     rho: float = 1.0
     k: int = 10
-    graph: Any = None
+    graph: Any = dataclasses.field(default=None, compare=False)
     balance: float = 1.0
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:

@@ -53,7 +53,7 @@ class Structure:
         return out
 
     def __add__(self, other: Structure) -> Structure:
-        """The sum; at most one of the two may have factors of its own kind, others are put side by side."""
+        """The sum; factors of both are put side by side."""
         graph = self.graph if other.graph is None else other.graph if self.graph is None else self.graph + other.graph
         if self.factors is None or other.factors is None:
             factors, core = (self.factors, self.core) if other.factors is None else (other.factors, other.core)
@@ -76,8 +76,12 @@ class Structure:
         if not sp.issparse(codes):
             dense = np.asarray(codes, np.float64)
             return _symmetric(dense.T @ (self @ dense))
+        codes = sp.csr_array(codes)
+        if not codes.has_canonical_format:  # the kernels want sorted indices, each once
+            codes = codes.copy()
+            codes.sum_duplicates()
         with Threads(n_jobs) as threads:
-            out = _sparse_form(self.diagonal, self.graph, sp.csr_array(codes), threads)
+            out = _sparse_form(self.diagonal, self.graph, codes, threads)
         if self.factors is not None:
             part = self.factors.T @ codes  # (c, r)
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
@@ -169,7 +173,7 @@ def neighbours(X: Any, k: int, queries: Any = None, n_jobs: int | None = None) -
     Exact up to about 20 000 rows; above that by nearest-neighbour descent if pynndescent is there.
     """
     if X.shape[0] > _EXACT and _descent() is not None:
-        return _approximate_neighbours(X, k, queries, n_jobs)
+        return _approximate_neighbours(X, k, queries)
     search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(X)
     distances, indices = search.kneighbors(queries)
     return distances, indices
@@ -189,15 +193,15 @@ def _descent() -> Any:
     return pynndescent
 
 
-def _approximate_neighbours(X: Any, k: int, queries: Any, n_jobs: int | None) -> tuple[Array, Array]:
-    index = _descent().NNDescent(X, n_neighbors=max(k + 1, 15), random_state=0, n_jobs=n_jobs)
+def _approximate_neighbours(X: Any, k: int, queries: Any) -> tuple[Array, Array]:
+    # one thread: with more, what it finds depends on their number
+    index = _descent().NNDescent(X, n_neighbors=max(k + 1, 15), random_state=0, n_jobs=1)
     if queries is not None:
         indices, distances = index.query(queries, k=k)
         return distances, indices
     indices, distances = index.neighbor_graph
     own = indices == np.arange(len(indices))[:, None]
     own[~own.any(axis=1), -1] = True  # a row that does not list itself drops its farthest neighbour
-    own[:, 1:][own[:, :1].ravel()] = False
     keep = ~own & (np.cumsum(~own, axis=1) <= k)
     return distances[keep].reshape(-1, k), indices[keep].reshape(-1, k)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from .manifolds import Manifold, Point
 
 
@@ -55,7 +57,7 @@ class Result:
         return len(self.steps)
 
 
-def hybrid_beta(manifold: Manifold, point: Point, new: Point, carried: Point, old_slope: float) -> float:
+def conjugate_beta(manifold: Manifold, point: Point, new: Point, carried: Point, old_slope: float) -> float:
     """β = ⟨G⁺, G⁺ − T(G)⟩ / ⟨H, G⟩ (the paper's Eq. 62), not below zero."""
     change = manifold.combine(1.0, new, -1.0, carried)
     return max(0.0, manifold.inner(point, new, change) / old_slope) if old_slope > 0 else 0.0
@@ -170,7 +172,7 @@ class _Memory:
 
     def direction(self, manifold: Manifold, point: Point, G: Point, norm: float) -> Point | None:
         """G + βH, or None where that is the gradient itself or hardly ascends: a restart."""
-        beta = hybrid_beta(manifold, point, G, self.gradient, self.slope)
+        beta = conjugate_beta(manifold, point, G, self.gradient, self.slope)
         if beta == 0:
             return None
         H = manifold.combine(1.0, G, beta, self.search)
@@ -197,6 +199,9 @@ def _line_search(
         if gain >= 1e-4 * length * slope:
             result.next_length = length * norm * (2 if trial == 1 else 1)
             return reached, length, trial
+        if not np.isfinite(gain):
+            length *= 0.1
+            continue
         # the maximum of the parabola through value, slope and this trial
         best = 0.5 * slope * length**2 / (slope * length - gain)
         length = min(max(best, 0.1 * length), 0.5 * length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -30,15 +31,14 @@ class Threads:
         self._n = joblib.effective_n_jobs(n_jobs)
 
     def __enter__(self) -> Threads:
-        self._limit = _blas().limit(limits=1, user_api="blas")
-        self._limit.__enter__()
+        _hold_blas()
         self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._limit.__exit__(*error)
+        _release_blas()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
         """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
@@ -52,6 +52,24 @@ class Threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+_lock = threading.Lock()
+_inside: list[Any] = []  # the limit, once for each context that is open
+
+
+def _hold_blas() -> None:
+    """One BLAS thread for the whole process, from the first context that opens …"""
+    with _lock:
+        _inside.append(_inside[0] if _inside else _blas().limit(limits=1, user_api="blas"))
+
+
+def _release_blas() -> None:
+    """… to the last one that closes, in whatever order."""
+    with _lock:
+        limit = _inside.pop()
+        if not _inside:
+            limit.restore_original_limits()
 
 
 @functools.cache

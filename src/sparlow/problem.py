@@ -78,6 +78,9 @@ class JointProblem(ABC):
     scale: float = 0.0  # |f₀|, set by start()
     n_codings: int = 0
 
+    def __post_init__(self) -> None:
+        self.plain = self.quotient  # before any balancing
+
     @abstractmethod
     def manifold(self) -> Manifold:
         """Where its points live."""
@@ -105,11 +108,9 @@ class JointProblem(ABC):
                 )
             ridge = self.quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
             B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
-            self.quotient = dataclasses.replace(self.quotient, ridge=ridge)
-            U, _, _ = best_projection(A, B, self.n_components)
-            self.scale = 1.0
-            first = self._evaluation(D, codes, U)
-            self.scale = abs(first.quotient.quotient)
+            self.quotient = self.plain = dataclasses.replace(self.quotient, ridge=ridge)
+            U = _project(A, B, ridge, self.n_components, None, 1e-10)
+            self.scale = abs(self.quotient.value(codes, U).quotient)
             return self._evaluation(D, codes, U)
 
     def evaluate(self, point: Point, near: Evaluation | None = None) -> Evaluation:
@@ -129,6 +130,12 @@ class JointProblem(ABC):
             self.quotient = self.quotient.refreshed(now.codes, now.projection)
             U = now.projection if self._unpack(now.point)[1] is not None else self._best(now.codes, now.projection)
             return self._evaluation(now.dictionary, now.codes, U)
+
+    def plain_quotient(self, now: Evaluation) -> float:
+        """F as the criterion is written, without the weights that balance its pairs."""
+        if self.quotient is self.plain:
+            return now.quotient.quotient
+        return self.plain.value(now.codes, now.projection).quotient
 
     def dictionary_gradient(self, now: Evaluation) -> Array:
         """∂J/∂D at fixed U; where U is the best one it is the gradient of the maximum over U (envelope theorem)."""
@@ -152,13 +159,26 @@ class JointProblem(ABC):
 
     def _best(self, codes: sp.csr_array, start: Array | None) -> Array:
         A, B = self.quotient.matrices(codes, self.n_jobs)
-        return best_projection(A, B, self.n_components, start, tol=_PROJECTION)[0]
+        return _project(A, B, self.quotient.ridge, self.n_components, start, _PROJECTION)
 
     def _evaluation(self, D: Array, codes: sp.csr_array, U: Array) -> Evaluation:
         value = self.quotient.value(codes, U)
         g_c, g_d = coherence(D), proximity(D, self.anchor)
         J = value.quotient - self.scale * (self.mu_coherence * g_c + self.mu_proximity * g_d)
         return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d)
+
+
+def _project(A: Array, B: Array, ridge: float, count: int, start: Array | None, tol: float) -> Array:
+    """The best U among atoms in use: the others add nothing to either trace but the ridge, and could win over
+    components that add less than the quotient.
+    """
+    used = np.diag(A) + np.diag(B) > ridge
+    if used.all() or used.sum() < count:
+        return best_projection(A, B, count, start, tol)[0]
+    warm = None if start is None else np.linalg.qr(start[used])[0]
+    U = np.zeros((len(A), count))
+    U[used] = best_projection(A[np.ix_(used, used)], B[np.ix_(used, used)], count, warm, tol)[0]
+    return U
 
 
 class Eliminated(JointProblem):
@@ -210,6 +230,7 @@ def learn(
     """Conjugate gradients in rounds of ``refresh_every`` steps, the criterion's pairs balanced anew before each."""
     balanced = problem.quotient.balance is not None
     total = Result(start, "max_iter reached", next_length=_FIRST_MOVE * float(np.sqrt(len(problem.anchor))))
+    slow = 0
     while total.n_iter < max_iter:
         try:
             now = problem.refresh(total.evaluation)
@@ -229,7 +250,8 @@ def learn(
         total.evaluation, total.next_length = part.evaluation, part.next_length
         total.steps += part.steps
         total.n_evaluations += part.n_evaluations
-        if part.reason != "max_iter reached":
-            total.reason = part.reason
+        slow = slow + 1 if part.evaluation.value - now.value <= tol * part.n_iter * abs(now.value) else 0
+        if part.reason != "max_iter reached" or slow == 2:
+            total.reason = "value converged" if slow == 2 else part.reason
             break
     return total

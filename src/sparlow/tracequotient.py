@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,8 @@ from sklearn.utils import check_array
 
 Array = NDArray[Any]
 
+# newer versions of SciPy restart at random where eigenvalues are equal
+_STEADY: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
 _PARTIAL = 400  # dimension from which on partial eigensolvers pay
 
 
@@ -77,8 +81,8 @@ def trace_ratio(
     for M, name in ((top, "A"), (bottom, "B")):
         if not np.allclose(M, M.T, rtol=1e-8, atol=1e-10 * (np.abs(M).max() + np.finfo(float).tiny)):
             raise ValueError(f"{name} must be symmetric.")
-    if not 1 <= n_components <= r:
-        raise ValueError(f"n_components must be from 1 to {r}, the size of A, got {n_components}.")
+    if not isinstance(n_components, numbers.Integral) or not 1 <= n_components <= r:
+        raise ValueError(f"n_components must be a whole number from 1 to {r}, the size of A, got {n_components}.")
     U: Any = None if start is None else check_array(start, dtype=np.float64, input_name="start")
     if U is not None and U.shape != (r, n_components):
         raise ValueError(f"start must have shape ({r}, {n_components}), got {U.shape}.")
@@ -125,7 +129,7 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     if r >= _PARTIAL and count <= r // 10:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
-            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), tol=tol)
+            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), tol=tol, **_STEADY)
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass

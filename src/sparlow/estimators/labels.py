@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from ..criteria import MFA, SLAP, Criterion
+from ..criteria import Criterion
 
 Array = NDArray[Any]
 
@@ -55,13 +56,15 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
         return Labels(targets=_check_targets(criterion, X, y))
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
-    check_classification_targets(y)
-    known = y != UNLABELLED if criterion.supervision == "semi" and y.dtype.kind in "iuf" else np.ones(len(y), bool)
+    semi = criterion.supervision == "semi"
+    check_classification_targets(y[is_labelled(y)].astype(str) if semi and y.dtype == object else y)
+    known = is_labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             f"{kind} needs labelled samples of at least two classes, but y has {len(classes)} class(es)"
-            + (f", {classes[0]!r}" if len(classes) else " and is all unlabelled (-1)")
+            + (f", {classes[0]}" if len(classes) else " and is all unlabelled (-1)")
+            + (" beside the unlabelled ones (-1)" if semi and len(classes) and not known.all() else "")
             + ". For one class or none use an unsupervised criterion: pca, lle or lap."
         )
     encoded = np.full(len(y), UNLABELLED)
@@ -70,12 +73,20 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     return Labels(encoded, classes)
 
 
+def is_labelled(y: Array) -> Array:
+    """Where labels are not −1, the mark of unlabelled samples; also among objects such as strings."""
+    if y.dtype == object:
+        return np.array([not (isinstance(label, numbers.Real) and float(label) == UNLABELLED) for label in y], bool)
+    return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
+
+
 def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
-    if isinstance(criterion, (MFA, SLAP)) and counts.min() < 2:
-        alone = ", ".join(str(label) for label in classes[counts < 2][:5])
+    fewest = criterion.fewest_per_class
+    if counts.min() < fewest:
+        alone = ", ".join(str(label) for label in classes[counts < fewest][:5])
         raise ValueError(
-            f"{type(criterion).__name__} joins samples of the same class, so it needs at least two of each; only one "
-            f"sample has the label {alone}. Leave it out, give more samples, or use lda."
+            f"{type(criterion).__name__} compares samples of the same class, so it needs at least {fewest} of each; "
+            f"{counts.min()} sample has the label {alone}. Leave it out, give more samples, or use lda."
         )
     if counts.max() < 2:
         raise ValueError("Every class has one sample only: there is no scatter within classes to compare with.")
@@ -89,13 +100,20 @@ def _is_targets(y: Any) -> bool:
     return type_of_target(values) in kinds
 
 
-def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
-    missing = criterion.supervision == "semi"
+def check_targets(y: Any, missing: bool = True) -> Array:
+    """Targets (n, d), rows of NaN where they are unknown."""
     targets = check_array(
-        y, dtype=float, ensure_2d=False, ensure_all_finite="allow-nan" if missing else True, input_name="y"
+        y, dtype=float, copy=True, ensure_2d=False, ensure_all_finite="allow-nan" if missing else True, input_name="y"
     )
-    check_consistent_length(X, targets)
     targets = targets.reshape(len(targets), -1)
+    if missing and targets.shape[1] > 1 and set(np.unique(targets[np.isfinite(targets)])) <= {-1.0, 0.0, 1.0}:
+        targets[np.all(targets == UNLABELLED, axis=1)] = np.nan  # indicators of which none is known
+    return targets
+
+
+def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
+    targets = check_targets(y, criterion.supervision == "semi")
+    check_consistent_length(X, targets)
     known = np.all(np.isfinite(targets), axis=1)
     if not known.any() or np.ptp(targets[known], axis=0).max() == 0:
         raise ValueError("The targets y are constant or all missing: there is nothing to regress on.")

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..criteria import Criterion, criterion_named
-from .labels import Labels, check_labels
+from .labels import Labels, check_labels, check_targets, is_labelled
 
 Array = NDArray[Any]
 
@@ -61,8 +61,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.classes_ = labels.classes
         return labels
 
-    def _memory(self, embedding: Array, labels: Labels) -> dict[str, Any]:
-        """The training embedding, with the regression of the targets on it where the criterion is one."""
+    def _memory(self, embedding: Array, plain: Array, labels: Labels) -> dict[str, Any]:
+        """The training embedding, and the regression of the targets on the ``plain`` one where the criterion is one."""
         memory = {"embedding_": embedding, "_training": labels}
         if not _regresses(self):
             return memory
@@ -73,9 +73,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             assert labels.classes is not None
             targets = np.eye(len(labels.classes))[labels.y]
         known: Any = labels.known
-        scale = float(np.var(embedding[known], axis=0).sum()) * known.sum()
-        ridge = Ridge(alpha=max(1e-3 * scale / embedding.shape[1], 1e-12))
-        return {**memory, "regression_": ridge.fit(embedding[known].astype(float), targets[known])}
+        scale = float(np.var(plain[known], axis=0).sum()) * known.sum()
+        ridge = Ridge(alpha=max(1e-3 * scale / plain.shape[1], 1e-12))
+        return {**memory, "regression_": ridge.fit(plain[known].astype(float), targets[known])}
 
     @available_if(_regresses)
     def predict(self, X: Any) -> Array:
@@ -92,7 +92,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         """
         check_is_fitted(self)
-        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
+        values = np.asarray(self.regression_.predict(np.asarray(self._plain_embedding(X), float)))
         if self._training.targets is None:
             return self.classes_[np.argmax(values, axis=1)]
         return values.ravel() if self._training.targets.shape[1] == 1 else values
@@ -101,11 +101,15 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """:meth:`transform` as an array, whatever ``set_output`` says."""
         raise NotImplementedError
 
+    def _plain_embedding(self, X: Any) -> Array:
+        """The embedding before it is centred and scaled."""
+        return self._embedding_of(X)
+
     def score(self, X: Any, y: Any = None) -> float:
         """How good the embedding is on samples not seen before, so that searches over parameters can use it.
 
         With class labels: the accuracy of the nearest training sample in the embedding. With real targets: R² of
-        the regression. Without labels: the criterion's quotient on X.
+        the regression. Without labels: the criterion's quotient on X. Unlabelled samples do not count.
 
         Parameters
         ----------
@@ -128,12 +132,18 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"score needs the labels y of the samples: the criterion {self.criterion!r} is supervised."
             )
         if known.targets is not None:
-            targets = check_array(y, dtype=float, ensure_2d=False, input_name="y").reshape(len(y), -1)
-            return r_squared(targets, np.asarray(self.predict(X)).reshape(targets.shape))
+            targets = check_targets(y)
+            rows = np.all(np.isfinite(targets), axis=1)
+            return r_squared(targets[rows], np.asarray(self.predict(X)).reshape(targets.shape)[rows])
         assert known.y is not None
         rows = known.y >= 0
         search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])
-        return float(search.score(self._embedding_of(X), y))
+        new = np.asarray(y)
+        semi = criterion_named(self.criterion).supervision == "semi"
+        told = is_labelled(new) if semi else np.ones(len(new), bool)
+        if not told.any():
+            raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
+        return float(search.score(self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)))
 
     def _quotient_on(self, X: Any) -> float:
         raise NotImplementedError

@@ -51,15 +51,16 @@ class SparLow(CallbackSupportMixin, Projector):
         "pca", "lle", "lap" (no labels), "lda", "mfa", "mvr" (labels), "sda", "slap" or "smfa", "smvr" (−1 marks
         unlabelled samples), or an object with parameters such as ``MFA(k_within=5)``.
     n_components : int, optional
-        Dimension l of the embedding; by default classes − 1 for lda, mvr and their kin, 48 (or classes − 1 if that is
-        more, and at most a quarter of the atoms) for the others.
+        Dimension l of the embedding; by default classes − 1 where there are classes, the number of independent targets
+        for mvr and smvr, and 48, but at most a quarter of the atoms, for the others. Beyond classes − 1 lda and sda
+        have nothing to give; mvr and smvr have only directions of little scatter, which the paper uses.
     n_atoms : int, optional
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
         What codes cost; by default ``ElasticNet(v³, 0.2)`` with v = 1 − ‖mean of the unit-norm samples‖².
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
-        The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are labels, or
-        atoms of your own.
+        The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
+        labelled, or atoms of your own.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
     shrinkage : float, default=0.1
@@ -75,13 +76,14 @@ class SparLow(CallbackSupportMixin, Projector):
     n_iter_no_change : int, default=5
         With a held-out part: stop after so many steps without a better score.
     refresh_every : int, default=2
-        Steps after which criteria that balance pairs (lda, mfa, sda) weigh them anew.
+        Steps after which criteria that balance pairs (lda, mfa, mvr, sda, smvr) weigh them anew.
     solver : {"eliminate", "joint"}, default="eliminate"
         Whether U is the best one for each D, or moves with D by conjugate gradients as in the paper.
     normalize : bool, default=True
         Scale samples to unit norm first.
     normalize_embedding : bool, default=True
-        Centre the embedding and scale each sample's to unit norm, so that Euclidean distances compare angles.
+        Centre the embedding and scale each sample's to unit norm, so that Euclidean distances compare angles (in one
+        dimension: divide all by the same number). For pictures in two or three dimensions False shows more.
     tol : float, default=1e-5
         Stop when the cost rises by less than this, relative to its size, in two steps.
     warm_start : bool, default=False
@@ -110,8 +112,10 @@ class SparLow(CallbackSupportMixin, Projector):
     embedding_ : array of shape (n_samples, n_components)
         Embedding of the training samples.
     history_ : dict of arrays
-        One entry for the start and one for each step: cost J, quotient f, coherence, proximity, step, gradient_norm,
-        nonzeros, seconds, held_out, evaluations, restarted, step_number.
+        One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on without
+        a jump at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity, step,
+        gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it is the
+        history of choosing the number of steps.
     n_iter_, best_iter_ : int
         Steps made, and steps of the model: fewer where a held-out part chose them.
     n_components_, n_atoms_ : int
@@ -251,19 +255,28 @@ class SparLow(CallbackSupportMixin, Projector):
         self.history_ = {name: np.array([row[name] for row in watch.rows]) for name in watch.rows[0]}
         self.best_iter_ = watch.best_step if held is not None else self.n_iter_
         best, known = (watch.last, labels) if held is None else (watch.best, watch.known)
-        if held is not None and watch.reason != "interrupted":
-            problem, watch = self._learn(X, labels, self.best_iter_, seed, began, None)
-            best, known = watch.last, labels
         self.__dict__.update(self._state(problem, best, known))
+        if held is not None and watch.reason not in ("interrupted", "stopped by callback"):
+            self._learn_from_all(X, labels, seed, began)
         audience.close()
-        if "interrupted" in (self.stop_reason_, watch.reason):
-            self.stop_reason_ = "interrupted"
+        if self.stop_reason_ == "interrupted":
             warnings.warn(
-                f"Learning was interrupted after {len(watch.rows) - 1} steps: this is the best model so far.",
+                f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
+
+    def _learn_from_all(self, X: Any, labels: Labels, seed: int, began: float) -> None:
+        """The model again, from the held-out samples too, with the number of steps that was best on them."""
+        try:
+            problem, watch = self._learn(X, labels, self.best_iter_, seed, began, None)
+        except KeyboardInterrupt:
+            self.stop_reason_ = "interrupted"
+            return
+        if watch.reason == "interrupted":
+            self.stop_reason_ = "interrupted"
+        self.__dict__.update(self._state(problem, watch.last, labels))
 
     def _learn(
         self,
@@ -308,6 +321,10 @@ class SparLow(CallbackSupportMixin, Projector):
         every = np.arange(n)
         if self.validation_fraction is None or self.max_iter == 0:
             return every, None
+        if getattr(self.criterion_, "graph", None) is not None:
+            raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
+        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < 2:
+            raise ValueError("validation_fraction holds out samples of each class, but there is a class of one sample.")
         usable = every if labels.known is None else every[labels.known]
         stratify = None if labels.y is None else labels.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
@@ -317,9 +334,9 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _first_dictionary(self, X: Any, labels: Labels, prior: Prior, rng: np.random.RandomState) -> Array:
         if self.warm_start and hasattr(self, "dictionary_"):
-            return np.asarray(self.dictionary_, float)
+            return self._own_dictionary(X, self.dictionary_, "dictionary_ of the last fit (warm_start)")
         if not isinstance(self.dictionary, str):
-            return self._own_dictionary(X)
+            return self._own_dictionary(X, self.dictionary, "dictionary")
         distinct = len(distinct_rows(X))
         if distinct < 2:
             raise ValueError(
@@ -335,8 +352,8 @@ class SparLow(CallbackSupportMixin, Projector):
         )
         if labels.y is None or classes is None:
             return np.asarray(learner(X, n_atoms, **options), float)
-        if labels.y.min() < 0:  # unlabelled samples too: they have atoms of their own, in proportion
-            return self._mixed_dictionary(X, labels.y, n_atoms, learner, options)
+        if labels.y.min() < 0:  # with few labels there is too little for atoms of each class
+            return np.asarray(learner(X, n_atoms, **options), float)
         options.pop("n_jobs", None)
         return np.asarray(self._union(X, labels.y, n_atoms, learner, options), float)
 
@@ -346,19 +363,15 @@ class SparLow(CallbackSupportMixin, Projector):
             return learner(X, n_atoms, **options)
         return class_union(X, y, n_atoms, learner, n_jobs=self.n_jobs, **options)[0]
 
-    def _mixed_dictionary(
-        self, X: Any, y: Array, n_atoms: int, learner: Callable[..., Array], options: dict[str, Any]
-    ) -> Array:
-        """One dictionary of all samples: with few labels per class there is too little for atoms of each."""
-        return np.asarray(learner(X, n_atoms, **options), float)
-
-    def _own_dictionary(self, X: Any) -> Array:
-        D = check_array(self.dictionary, dtype=np.float64, input_name="dictionary")
+    def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
+        D: Array = check_array(given, dtype=np.float64, input_name=name)
         if D.shape[1] != X.shape[1]:
-            raise ValueError(f"dictionary has atoms of {D.shape[1]} features, but X has {X.shape[1]}.")
+            raise ValueError(f"{name} has atoms of {D.shape[1]} features, but X has {X.shape[1]}.")
+        if self.n_atoms is not None and self.n_atoms != len(D):
+            raise ValueError(f"n_atoms={self.n_atoms}, but {name} has {len(D)} atoms: leave n_atoms out.")
         norms = np.linalg.norm(D, axis=1, keepdims=True)
         if not norms.min() > 0:
-            raise ValueError("dictionary has atoms of norm zero.")
+            raise ValueError(f"{name} has atoms of norm zero.")
         return D / norms
 
     def _check_codes(self, codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:
@@ -375,11 +388,11 @@ class SparLow(CallbackSupportMixin, Projector):
         """The fitted attributes at one evaluation."""
         dtype = problem.X.dtype
         Y = now.quotient.embedding
-        A = now.projection.T @ (problem.quotient.above.form(now.codes, self.n_jobs) @ now.projection)
-        U = now.projection @ _rotation(A, now.projection)
+        U = canonical(problem.plain.above.form(now.codes, self.n_jobs), now.projection)
         mean_code = np.asarray(now.codes.mean(axis=0), float).ravel()
         centre = mean_code @ U
         radius = float(np.sqrt(np.mean(np.sum((Y - Y.mean(axis=0)) ** 2, axis=1))))
+        plain = now.codes @ U.astype(dtype)
         return {
             "dictionary_": now.dictionary.astype(dtype),
             "projection_": U.astype(dtype),
@@ -390,14 +403,19 @@ class SparLow(CallbackSupportMixin, Projector):
             "_centre": centre.astype(dtype),
             "_mean_image": (mean_code @ now.dictionary).astype(dtype),
             "_radius": radius,
-            **self._memory(self._arranged(now.codes @ U.astype(dtype), centre), labels),
+            **self._memory(self._arranged(plain, centre, radius), plain, labels),
         }
 
-    def _arranged(self, Y: Array, centre: Array) -> Array:
-        """The embedding as it is given out: centred and scaled to unit norm, or as it is."""
+    def _arranged(self, Y: Array, centre: Array, radius: float) -> Array:
+        """The embedding as it is given out: centred and scaled to unit norm, or as it is.
+
+        In one dimension a unit norm would leave the sign alone: there all samples are divided by the same number.
+        """
         if not self.normalize_embedding:
             return np.asarray(Y)
         Y = Y - centre.astype(Y.dtype, copy=False)
+        if Y.shape[1] == 1:
+            return Y / Y.dtype.type(radius) if radius > 0 else Y
         norms = np.linalg.norm(Y, axis=1, keepdims=True)
         return np.divide(Y, norms, out=np.zeros_like(Y), where=norms > 0)
 
@@ -434,7 +452,13 @@ class SparLow(CallbackSupportMixin, Projector):
         return self._embedding_of(X)
 
     def _embed(self, codes: sp.csr_array) -> Array:
-        return self._arranged(codes @ self.projection_.astype(codes.dtype, copy=False), self._centre)
+        return self._arranged(self._plain(codes), self._centre, self._radius)
+
+    def _plain(self, codes: sp.csr_array) -> Array:
+        return np.asarray(codes @ self.projection_.astype(codes.dtype, copy=False))
+
+    def _plain_embedding(self, X: Any) -> Array:
+        return self._plain(self.encode(X))
 
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
@@ -466,11 +490,3 @@ class SparLow(CallbackSupportMixin, Projector):
         X = self._scaled(X)
         codes = encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         return self.criterion_.bind(X, None, self.n_jobs).value(codes, self.projection_.astype(float)).quotient
-
-
-def _rotation(A: Array, U: Array) -> Array:
-    """The l × l rotation that makes U canonical, given UᵀAU."""
-    V = canonical(A, np.eye(len(A)))
-    turned = U @ V
-    signs = np.sign(turned[np.argmax(np.abs(turned), axis=0), np.arange(len(V))])
-    return V * np.where(signs == 0, 1.0, signs)

@@ -131,7 +131,7 @@ class TraceQuotient(Projector):
             self.projection_ = canonical(A, V @ U).astype(X.dtype)
         self.components_ = np.ascontiguousarray(self.projection_.T)
         self._criterion = dataclasses.replace(criterion)
-        self.__dict__.update(self._memory(self._project(X), labels))
+        self.__dict__.update(self._memory(self._project(X), self._project(X), labels))
         return self
 
     def transform(self, X: Any) -> Array:
@@ -173,7 +173,9 @@ class TraceQuotient(Projector):
         """
         check_is_fitted(self)
         Z = check_array(Z, dtype=FLOATS, input_name="Z")
-        return np.asarray(Z @ self.components_.astype(Z.dtype, copy=False) + self.mean_)
+        if Z.shape[1] != len(self.components_):
+            raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
+        return np.asarray(Z @ self.components_.astype(Z.dtype, copy=False) + self.mean_.astype(Z.dtype, copy=False))
 
     def _quotient_on(self, X: Any) -> float:
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_min_samples=2)

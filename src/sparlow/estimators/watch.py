@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
@@ -64,7 +65,7 @@ class Watch:
             {
                 "step_number": number,
                 "cost": now.value,
-                "quotient": now.quotient.quotient,
+                "quotient": self.problem.plain_quotient(now),
                 "coherence": now.coherence,
                 "proximity": now.proximity,
                 "step": nan if step is None else step.step,
@@ -86,24 +87,19 @@ class Watch:
         )
         if self.held.bound is None:
             if self.quotient is None:
-                self.quotient = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
+                bound = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
+                self.quotient = dataclasses.replace(bound, ridge=self.problem.plain.ridge)
             return float(self.quotient.value(self.codes, now.projection).quotient)
-        centre = now.quotient.embedding.mean(axis=0)
+        ours, theirs = now.quotient.embedding, np.asarray(self.codes @ now.projection)
         if self.held.targets is not None:
-            ours, theirs = (
-                self.model._arranged(Y, centre) for Y in (now.quotient.embedding, self.codes @ now.projection)
-            )
-            regression = self.model._memory(ours, self.known)["regression_"]
+            regression = self.model._memory(ours, ours, self.known)["regression_"]
             return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))
+        centre = ours.mean(axis=0)
+        radius = float(np.sqrt(np.mean(np.sum((ours - centre) ** 2, axis=1))))
+        ours, theirs = (self.model._arranged(Y, centre, radius) for Y in (ours, theirs))
         assert self.known.y is not None
         rows = self.known.y >= 0
-        ours, theirs = (
-            self._directions(Y - centre) for Y in (now.quotient.embedding[rows], self.codes @ now.projection)
-        )
-        return float(KNeighborsClassifier(1).fit(ours, self.known.y[rows]).score(theirs, self.held.y))
-
-    def _directions(self, Y: Array) -> Array:
-        return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-300) if self.model.normalize_embedding else Y
+        return float(KNeighborsClassifier(1).fit(ours[rows], self.known.y[rows]).score(theirs, self.held.y))
 
     def _state(self, now: Evaluation) -> dict[str, Any]:
         state = self.model._state(self.problem, now, self.known)
