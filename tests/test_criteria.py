@@ -274,7 +274,7 @@ def test_balanced_classes_are_weighted_by_their_distances(criterion, projection)
     pairs = [(c, d) for c in range(4) for d in range(c)]
     gaps = np.array([np.linalg.norm(Y[y == c].mean(axis=0) - Y[y == d].mean(axis=0)) for c, d in pairs])
     weights = np.minimum((gaps.max() / gaps) ** (2 * criterion.balance), 10)
-    if criterion.balance == 1:
+    if criterion == LDA():
         assert weights.max() == 10  # the bound is at work
         assert weights.min() < 10
     for (c, d), weight in zip(pairs, weights, strict=True):
@@ -436,3 +436,17 @@ def test_samples_and_labels_are_left_as_they_are(name):
         kept = T.copy()
         cases.CRITERIA[name].bind(X, T)
         np.testing.assert_array_equal(T, kept)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: MFA(k_within=0), lambda: LAP(k=2.5), lambda: LLE(k="a"), lambda: SDA(alpha=-1), lambda: LDA(balance="x")],
+)
+def test_parameters_of_criteria_are_checked(wrong):
+    with pytest.raises(ValueError, match="must be a"):
+        wrong()
+
+
+def test_criteria_with_graphs_can_be_compared():
+    assert LAP(graph=sp.eye_array(3)) == LAP(graph=sp.eye_array(4))
+    assert LAP(k=3) != LAP(k=4)

@@ -39,7 +39,10 @@ def labels_for(name):
 
 def small(criterion="lda", n_components=None, **options):
     """A model that is learned in a moment."""
-    return SparLow(criterion, n_components, **{"n_atoms": N_ATOMS, "max_iter": 2, "random_state": 0, **options})
+    usual = {"max_iter": 2, "random_state": 0}
+    if isinstance(options.get("dictionary", ""), str):
+        usual["n_atoms"] = N_ATOMS
+    return SparLow(criterion, n_components, **usual | options)
 
 
 @pytest.fixture(scope="module")
@@ -694,3 +697,73 @@ def test_options_of_criteria_reach_the_model():
     loose, tight = small(SLAP(far=0.0), 3).fit(X, SEMI), small(SLAP(far=1.0), 3).fit(X, SEMI)
     assert subspace_angles(loose.projection_, tight.projection_).max() > 1e-3
     assert small(LDA(balance=0)).fit(X, Y).history_["cost"][-1] > 0
+
+
+# ── one component, few labels, second fits ──────────────────────────────────────────────────────────────────────────
+
+
+def test_one_component_keeps_more_than_a_sign():
+    model = SparLow("lda", n_atoms=30, max_iter=2, random_state=0).fit(X[Y < 2], Y[Y < 2])
+    assert model.embedding_.shape[1] == 1
+    assert len(np.unique(np.round(model.embedding_, 6))) > 10
+    np.testing.assert_allclose(model.transform(X[Y < 2]), model.embedding_, atol=1e-8)
+
+
+def test_regression_of_one_target_at_the_defaults_has_more_than_two_values():
+    samples, targets = linear_data()
+    model = SparLow("mvr", n_atoms=40, max_iter=2, random_state=0).fit(samples, targets[:, 0])
+    assert len(np.unique(np.round(model.predict(samples), 6))) > 20
+    assert model.score(samples, targets[:, 0]) > 0.5
+
+
+def test_score_leaves_unlabelled_samples_out():
+    y = cases.hide_labels(Y)
+    model = small("sda").fit(X, y)
+    known = y >= 0
+    assert model.score(X, y) == model.score(X[known], Y[known])
+    with pytest.raises(ValueError, match="all samples in y are unlabelled"):
+        model.score(X, np.full(len(X), -1))
+
+
+def test_unlabelled_samples_among_names_and_indicators():
+    names = np.array([f"digit {label}" for label in Y], dtype=object)
+    names[::3] = -1
+    model = small("sda").fit(X, names)
+    assert list(model.classes_) == sorted({str(name) for name in names[1::3]} | {str(name) for name in names[2::3]})
+    indicators = np.eye(10)[Y]
+    indicators[::3] = -1
+    model = small("smvr").fit(X, indicators)
+    assert np.array_equal(model._training.known, np.arange(len(X)) % 3 != 0)
+    with pytest.raises(ValueError, match="unlabelled"):
+        small("sda").fit(X, np.where(Y == 1, 1, -1))
+
+
+def test_what_contradicts_an_own_dictionary_is_refused():
+    D = UNIT[:20]
+    with pytest.raises(ValueError, match="n_atoms=7, but dictionary has 20 atoms"):
+        SparLow("lda", dictionary=D, n_atoms=7).fit(X, Y)
+    model = small(warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start"):
+        model.set_params(n_atoms=12).fit(X, Y)
+    graph = sp.eye_array(len(X), format="csr")
+    with pytest.raises(ValueError, match="one of your own"):
+        small(LAP(graph=graph), validation_fraction=0.2).fit(X)
+
+
+def test_an_interrupt_while_learning_from_all_keeps_the_model_of_the_part(monkeypatch):
+    true = SparLow._first_dictionary
+    calls = []
+
+    def second_is_interrupted(self, *arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return true(self, *arguments)
+
+    monkeypatch.setattr(SparLow, "_first_dictionary", second_is_interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = small(max_iter=2, validation_fraction=0.3).fit(X, Y)
+    assert model.transform(X_NEW).shape == (200, 9)
+    calls.clear()
+    model = small(max_iter=2, validation_fraction=0.3, callback=lambda row: True).fit(X, Y)
+    assert (len(calls), model.stop_reason_) == (1, "stopped by callback")

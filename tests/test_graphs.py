@@ -359,3 +359,25 @@ def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(
 def test_small_numbers_of_samples_do_without_pynndescent(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     graphs.neighbours(many(), 3)
+
+
+def test_unsorted_and_repeated_entries_count_as_they_should():
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((12, 5)) * (rng.random((12, 5)) < 0.6)
+    codes = sp.csr_array(dense)
+    columns, values = [], []
+    for i in range(12):
+        row = slice(codes.indptr[i], codes.indptr[i + 1])
+        columns += [*codes.indices[row][::-1], *codes.indices[row]]
+        values += [*(codes.data[row][::-1] / 4), *(codes.data[row] * 3 / 4)]
+    messy = sp.csr_array((values, columns, 2 * codes.indptr), shape=(12, 5))
+    for structure in (graphs.centring(12), graphs.laplacian(graphs.affinities(rng.standard_normal((12, 3)), 3))):
+        np.testing.assert_allclose(structure.form(messy), structure.form(dense), atol=1e-12)
+    assert messy.nnz == 2 * codes.nnz  # the caller's is left as it was
+
+
+def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(graphs, "_EXACT", 100)
+    X = np.random.default_rng(0).standard_normal((2000, 8))
+    one, two = (graphs.neighbours(X, 8, n_jobs=n_jobs)[1] for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sparlow import ElasticNet
 from sparlow import problem as joint
 from sparlow.coding import encode
 from sparlow.problem import SOLVERS, Eliminated, Together, learn
@@ -116,3 +117,18 @@ def test_regularizers_are_on_the_scale_of_the_quotient():
     assert b.value == pytest.approx(7 * a.value)
     a, b = task.evaluate((moved, a.projection)), scaled.evaluate((moved, b.projection))
     assert b.value == pytest.approx(7 * a.value)
+
+
+def test_atoms_that_no_sample_uses_have_no_part_in_the_projection():
+    """Such an atom adds nothing but the ridge, and would win over components below the quotient."""
+    X, y, D = cases.labelled(N, M, R)
+    D, X = np.vstack([np.abs(D), -np.abs(D)]), cases.unit(np.abs(X))
+    prior = ElasticNet(0.05, 0.01, positive=True)
+    task = SOLVERS["eliminate"](X, prior, cases.CRITERIA["lda"].bind(X, y), cases.unit(D), COMPONENTS)
+    first = task.start(cases.unit(D), shrinkage=0.01)
+    unused = np.diff(first.codes.tocsc().indptr) == 0
+    assert unused.any()
+    assert not first.projection[unused].any()
+    assert np.all(np.linalg.norm(first.quotient.embedding, axis=0) > 0)
+    again = task.evaluate(cases.unit(D + 0.001), first)
+    assert not again.projection[np.diff(again.codes.tocsc().indptr) == 0].any()

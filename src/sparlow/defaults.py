@@ -11,7 +11,7 @@ from .priors import ElasticNet, Prior
 
 _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
-_L2 = 0.2
+_L1, _L2 = 0.22, 0.2
 
 
 def spread(X: Any) -> float:
@@ -25,7 +25,7 @@ def spread(X: Any) -> float:
 
 
 def default_prior(X: Any) -> Prior:
-    """ElasticNet(l1 = s v³, l2 = 0.2), v the spread and s the median norm of the samples.
+    """ElasticNet(l1 = s · min(v³, 0.22), l2 = 0.2), v the spread and s the median norm of the samples.
 
     Samples that are nearly equal (faces) differ in what the first few atoms leave over: they need a small l1 and many
     codes. Samples that differ much (digits) are told apart by few. The l2 keeps codes steady where atoms are alike.
@@ -33,7 +33,7 @@ def default_prior(X: Any) -> Prior:
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    return ElasticNet(scale * max(spread(X) ** 3, 1e-4), _L2)
+    return ElasticNet(scale * min(max(spread(X) ** 3, 1e-4), _L1), _L2)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Array = NDArray[Any]
 S = TypeVar("S")
@@ -69,7 +69,16 @@ def _release_blas() -> None:
     with _lock:
         limit = _inside.pop()
         if not _inside:
+            _let_any_thread_set()
             limit.restore_original_limits()
+            _let_any_thread_set()
+
+
+def _let_any_thread_set() -> None:
+    """Newer versions of threadpoolctl heed only the thread that set OpenBLAS first, until told otherwise."""
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 @functools.cache

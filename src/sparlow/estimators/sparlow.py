@@ -57,7 +57,7 @@ class SparLow(CallbackSupportMixin, Projector):
     n_atoms : int, optional
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(v³, 0.2)`` with v = 1 − ‖mean of the unit-norm samples‖².
+        What codes cost; by default ``ElasticNet(min(v³, 0.22), 0.2)``, v = 1 − ‖mean of the unit-norm samples‖².
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
