@@ -20,7 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
-from sparlow import LDA, SparLow, plots
+from sparlow import SparLow, plots
 
 SHAPE = (8, 8)
 GRID = {"C": [1, 10, 100], "gamma": [0.3, 1, 3]}  # gamma in units of 1 / (dimensions × variance)
@@ -78,12 +78,12 @@ def draw_images(first, last, path, title, size=0.5, **options):
 
 
 def draw_embedding(width, max_iter, X_train, X_test, y_train, y_test, path):
-    """Test images in two or three dimensions, before and after; fewer dimensions than classes: U moves with D."""
-    options = {"normalize_embedding": False, "solver": "joint", "random_state": 0, "n_jobs": -1}
+    """Test images in two or three dimensions, before and after; lengths are kept, as angles alone show little."""
+    options = {"normalize_embedding": False, "random_state": 0, "n_jobs": -1}
     fig = plt.figure(figsize=(12, 5.4), layout="constrained")
     scores = []
     for place, steps in enumerate((0, max_iter)):
-        model = SparLow(LDA(balance=0.75), width, max_iter=steps, **options).fit(X_train, y_train)
+        model = SparLow("lda", width, max_iter=steps, **options).fit(X_train, y_train)
         scores.append(100 * model.score(X_test, y_test))
         ax = fig.add_subplot(1, 2, place + 1, projection="3d" if width == 3 else None)
         plots.embedding(model.transform(X_test), y_test, ax=ax, legend=steps > 0)
@@ -137,7 +137,7 @@ def main(output, n_samples=None, max_iter=10):
         signed=True,
     )
     for width in (2, 3):
-        scores = draw_embedding(width, 2 * max_iter, *data, paths[f"embedding_{width}d"])
+        scores = draw_embedding(width, max_iter, *data, paths[f"embedding_{width}d"])
         print(f"  {width} dimensions: nearest neighbour {scores[0]:.1f} % before, {scores[1]:.1f} % after", flush=True)
     draw_curves(2 * max_iter, X, y, paths["curves"])
     plt.close("all")
