@@ -102,8 +102,8 @@ class Nca(NeighborhoodComponentsAnalysis):
 
 def nca(X, y, seed):
     few = len(np.unique(y)) - 1
-    grid = {"n_components": [few, min(2 * few, 80)], "init": ["pca", "auto"]}  # "auto" is LDA for up to classes - 1
-    return searched(Nca(max_iter=50, random_state=seed), grid, X, y, seed)
+    grid = {"n_components": [few, min(2 * few, 80)]}
+    return searched(Nca(init="pca", max_iter=50, random_state=seed), grid, X, y, seed)
 
 
 def model(criterion, **options):

@@ -639,7 +639,7 @@ def test_all_codes_zero_names_a_weight_that_works(scale):
 @BOTH
 @pytest.mark.parametrize("name", ["pca", "lda", "mfa", "mvr"])
 def test_constant_samples(build, name):
-    with pytest.raises(ValueError, match=r"All samples are multiples of one|no scatter"):
+    with pytest.raises(ValueError, match=r"All samples are zero or multiples of the same one|no scatter"):
         build(name).fit(np.ones((20, 5)), np.arange(20) % 2)
 
 
@@ -772,3 +772,23 @@ def test_an_interrupt_while_learning_from_all_keeps_the_model_of_the_part(monkey
     calls.clear()
     model = small(max_iter=2, validation_fraction=0.3, callback=lambda row: True).fit(X, Y)
     assert (len(calls), model.stop_reason_) == (1, "stopped by callback")
+
+
+def test_whole_numbers_as_floats_are_targets_where_there_are_too_many_for_classes():
+    samples, targets = linear_data()
+    ages = np.round(40 + 10 * targets[:, 0])
+    model = SparLow("mvr", n_atoms=40, max_iter=0, random_state=0).fit(samples, ages)
+    assert not hasattr(model, "classes_")
+    assert model.n_components_ == 1
+    assert hasattr(small("mvr").fit(X, Y.astype(float)), "classes_")
+
+
+def test_minus_one_as_a_class_is_pointed_out():
+    with pytest.warns(UserWarning, match="-1 as a class of its own"):
+        small().fit(X, cases.hide_labels(Y))
+
+
+@pytest.mark.parametrize("model", [SparLow(), TraceQuotient()], ids=str)
+def test_stacks_of_pictures_are_told_to_become_rows(model):
+    with pytest.raises(ValueError, match=r"reshape\(len\(X\), -1\)"):
+        model.fit(X.reshape(-1, 8, 8), Y)

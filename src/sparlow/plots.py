@@ -58,7 +58,7 @@ def images(
 
 
 def explanation(
-    image: ArrayLike, dictionary: ArrayLike, code: ArrayLike, shape: tuple[int, int], *, n_atoms: int = 6
+    image: ArrayLike, dictionary: ArrayLike, code: Any, shape: tuple[int, int], *, n_atoms: int = 6
 ) -> list[Axes]:
     """An image, its reconstruction φD, and the atoms that explain it most, with their codes.
 
@@ -68,15 +68,16 @@ def explanation(
         One sample.
     dictionary : array of shape (r, m)
         The atoms.
-    code : array of shape (r,)
-        The codes of the sample.
+    code : array of shape (r,) or sparse row
+        The codes of the sample, for instance ``model.encode(X)[[0]]``.
     shape : (height, width)
         Of one image.
     n_atoms : int, default=6
         How many atoms to show.
 
     """
-    code, dictionary = np.asarray(code, dtype=float), np.asarray(dictionary, dtype=float)
+    dense = code.toarray() if hasattr(code, "toarray") else code
+    code, dictionary = np.ravel(np.asarray(dense, dtype=float)), np.asarray(dictionary, dtype=float)
     chosen = np.argsort(-np.abs(code))[: min(n_atoms, np.count_nonzero(code))]
     _, axes = _pyplot().subplots(1, n_atoms + 2, figsize=(1.3 * (n_atoms + 2), 1.7), squeeze=False)
     panels = [(np.asarray(image, dtype=float), "image"), (code @ dictionary, f"from {np.count_nonzero(code)} atoms")]
@@ -124,7 +125,10 @@ def embedding(
     """
     Z = np.asarray(Z, dtype=float)
     if Z.ndim != 2 or Z.shape[1] not in (2, 3):
-        raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: choose columns, such as Z[:, :2].")
+        hint = (
+            "one dimension is better shown as a histogram" if Z.shape[-1] == 1 else "choose columns, such as Z[:, :2]"
+        )
+        raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: {hint}.")
     y = np.zeros(len(Z), int) if y is None else np.asarray(y)
     if y.shape != (len(Z),):
         raise ValueError(f"y must have one label for each of the {len(Z)} samples, got shape {y.shape}.")

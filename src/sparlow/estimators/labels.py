@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,9 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     if criterion.supervision == "none":
         return Labels()
     if y is None:
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None. Criteria without labels are pca, lle and lap."
+        )
     kind = type(criterion).__name__
     if criterion.targets and _is_targets(y):
         return Labels(targets=_check_targets(criterion, X, y))
@@ -60,6 +63,12 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     check_classification_targets(y[is_labelled(y)].astype(str) if semi and y.dtype == object else y)
     known = is_labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
+    if not semi and len(classes) > 2 and not is_labelled(y).all():
+        warnings.warn(
+            f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.",
+            UserWarning,
+            stacklevel=4,
+        )
     if len(classes) < 2:
         raise ValueError(
             f"{kind} needs labelled samples of at least two classes, but y has {len(classes)} class(es)"
@@ -96,6 +105,8 @@ def _is_targets(y: Any) -> bool:
     values = np.asarray(y)
     if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
         return True  # rows of NaN are unlabelled
+    if values.dtype.kind == "f" and values.size == len(values) and len(np.unique(values)) > max(20, len(values) // 10):
+        return True  # whole numbers as floats, such as ages: too many to be classes
     kinds = ("continuous", "continuous-multioutput", "multilabel-indicator", "multiclass-multioutput")
     return type_of_target(values) in kinds
 

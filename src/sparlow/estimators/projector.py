@@ -29,6 +29,16 @@ def _regresses(model: Any) -> bool:
         return False
 
 
+def refuse_stacks(X: Any) -> None:
+    """Say what to do with a stack of pictures (n, height, width)."""
+    shape = getattr(X, "shape", ())
+    if len(shape) > 2:
+        raise ValueError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: X has shape {tuple(shape)}, but each "
+            "picture should be a row. Use X.reshape(len(X), -1)."
+        )
+
+
 def r_squared(targets: Array, predicted: Array) -> float:
     """1 − the squared error of all targets together, relative to that of their means."""
     return float(1 - np.sum((targets - predicted) ** 2) / np.sum((targets - targets.mean(axis=0)) ** 2))

@@ -28,7 +28,7 @@ from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
 from .labels import Labels
-from .projector import FLOATS, Projector
+from .projector import FLOATS, Projector, refuse_stacks
 from .watch import Watch
 
 Array = NDArray[Any]
@@ -57,7 +57,8 @@ class SparLow(CallbackSupportMixin, Projector):
     n_atoms : int, optional
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(min(v³, 0.22), 0.2)``, v = 1 − ‖mean of the unit-norm samples‖².
+        What codes cost; by default ``ElasticNet(s · min(v³, 0.22), 0.2)``, v = 1 − ‖mean of the unit-norm
+        samples‖² and s the median norm of the samples (1 if they are normalised).
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
@@ -236,6 +237,7 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         began = time.perf_counter()
         criterion = criterion_named(self.criterion)
+        refuse_stacks(X)
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
@@ -340,8 +342,8 @@ class SparLow(CallbackSupportMixin, Projector):
         distinct = len(distinct_rows(X))
         if distinct < 2:
             raise ValueError(
-                f"All samples are multiples of one (n_samples={X.shape[0]}, n_features={X.shape[1]}): as samples are "
-                "scaled to unit norm there is nothing to tell them apart."
+                f"All samples are zero or multiples of the same one (n_samples={X.shape[0]}, n_features={X.shape[1]}): "
+                "scaled to unit norm there is nothing to tell them apart. normalize=False keeps their lengths."
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms

@@ -17,7 +17,7 @@ from ..criteria import CRITERIA, Criterion, criterion_named
 from ..graphs import centring
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical
-from .projector import FLOATS, Projector
+from .projector import FLOATS, Projector, refuse_stacks
 
 Array = NDArray[Any]
 
@@ -113,6 +113,7 @@ class TraceQuotient(Projector):
 
         """
         criterion = criterion_named(self.criterion)
+        refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         labels = self._labels(criterion, X, y)
         count = self._check_components(criterion, X.shape[1], labels, "features")
