@@ -38,6 +38,7 @@ from .graphs import Structure
 
 Array = NDArray[Any]
 
+_COUNTS = ("k", "k_within", "k_between")
 _WEIGHTS = ("balance", "alpha", "far", "near", "rho", "reg")
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
 _HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
@@ -194,7 +195,7 @@ class Criterion(ABC):
 
 def _check_parameter(criterion: str, name: str, value: Any) -> None:
     """Numbers of neighbours are whole and positive, weights are numbers and not negative."""
-    if name.startswith("k") and value is not None:
+    if name in _COUNTS and value is not None:
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} of {criterion} must be a positive whole number, got {value!r}.")
     elif name in _WEIGHTS and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
@@ -354,7 +355,7 @@ class MFA(Criterion):
     ----------
     k_within, k_between : int, optional
         Neighbours of the same class and of other classes. By default 200 of the same class (fewer above 7500
-        samples, so that there are about 1.5 million edges, but at least 10), and twice as many of other classes:
+        samples, so that there are about 1.5 million edges, but at least 10), and twice that default of other classes:
         where each sample has few, joint learning follows single pairs that do not recur in new samples.
     balance : float
         While the dictionary is learned, edges between classes are weighted by d^(−2·balance), d the mean distance
@@ -386,7 +387,7 @@ def _neighbour_counts(criterion: Any, y: Array) -> tuple[int, int]:
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
-    """The Laplacian of ``graph`` with each edge weighted by the mean squared length of edges of its pair of classes."""
+    """The Laplacian of ``graph``, each edge divided by a power of the mean squared length of its pair of classes."""
     edges = graph.tocoo()
     lengths = np.empty(edges.nnz)
     for first in range(0, edges.nnz, 1 << 16):

@@ -242,6 +242,7 @@ class SparLow(CallbackSupportMixin, Projector):
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
         rng = check_random_state(self.random_state)
+        self._last = getattr(self, "dictionary_", None) if self.warm_start else None
         self.criterion_ = criterion
         self.prior_ = default_prior(X) if self.prior is None else self.prior
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
@@ -335,8 +336,8 @@ class SparLow(CallbackSupportMixin, Projector):
         return np.setdiff1d(every, usable[held]), np.sort(usable[held])
 
     def _first_dictionary(self, X: Any, labels: Labels, prior: Prior, rng: np.random.RandomState) -> Array:
-        if self.warm_start and hasattr(self, "dictionary_"):
-            return self._own_dictionary(X, self.dictionary_, "dictionary_ of the last fit (warm_start)")
+        if self._last is not None:
+            return self._own_dictionary(X, self._last, "dictionary_ of the last fit (warm_start)")
         if not isinstance(self.dictionary, str):
             return self._own_dictionary(X, self.dictionary, "dictionary")
         distinct = len(distinct_rows(X))

@@ -36,7 +36,7 @@ class TraceQuotient(Projector):
     criterion : str or Criterion, default="lda"
         A name, or an object with parameters such as ``MFA(k_within=5)``.
     n_components : int, optional
-        Dimension l of the embedding; by default what suits the criterion (classes − 1 for lda and sda).
+        Dimension l of the embedding; by default what suits the criterion (classes − 1 where there are classes).
     shrinkage : float, default=1.0
         Multiple of tr(B)/m added to the diagonal of B. With little of it, components that add less than the quotient
         itself give way to directions along which samples hardly differ at all.
