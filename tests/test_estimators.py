@@ -588,7 +588,7 @@ def test_no_labels_at_all(build, name):
 def test_a_class_with_one_sample(build, name):
     y = np.where(Y == 7, 6, Y)
     y[0] = 7
-    with pytest.raises(ValueError, match=r"at least two of each; only one sample has the label 7.*use lda"):
+    with pytest.raises(ValueError, match=r"at least 2 of each; 1 sample has the label 7.*use lda"):
         build(name).fit(X, y)
     build("lda").fit(X, y)
 

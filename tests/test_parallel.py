@@ -8,7 +8,9 @@ from sparlow.parallel import Threads
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    """Of the libraries whose threads are shared by the whole process, as those of numpy and scipy are."""
+    shared = [library for library in threadpool_info() if library.get("threading_layer") == "pthreads"]
+    return [library["num_threads"] for library in shared]
 
 
 def test_overlapping_contexts_restore_what_was():
