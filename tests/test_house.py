@@ -22,13 +22,20 @@ FLOORS = [
     ["dictionaries"],
     ["problem", "defaults"],
     ["estimators"],
-    ["datasets"],
-    ["plots"],
+    ["datasets", "samples", "models", "evaluation"],
+    ["plots", "page"],
     ["experiments"],
     ["cli"],
 ]
 # A library that may be imported in one room only.
-HOMES = {"numba": {"_kernels"}, "matplotlib": {"plots"}, "dask": {"distributed"}, "spams": set()}
+HOMES = {
+    "numba": {"_kernels"},
+    "matplotlib": {"plots"},
+    "dask": {"distributed"},
+    "spams": set(),
+    "skops": {"models"},
+    "rich": {"cli"},
+}
 
 
 def room_of(path):

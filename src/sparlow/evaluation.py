@@ -111,7 +111,9 @@ class Judgement:
     def per_class(self, classifier: str) -> dict[str, float]:
         """Share of right labels among the samples of each class that occurs."""
         right = self.predicted[classifier] == self.truth
-        return {label: float(right[self.truth == label].mean()) for label in self.classes if np.any(self.truth == label)}
+        return {
+            label: float(right[self.truth == label].mean()) for label in self.classes if np.any(self.truth == label)
+        }
 
 
 def in_order(labels: Iterable[Any]) -> list[str]:
@@ -198,7 +200,9 @@ def split(y: Array, test_fraction: float, seed: int = 0) -> tuple[Array, Array]:
     """One such split: sorted rows to learn from and rows held out."""
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
-        raise ValueError(f"A held-out part needs two samples of each class; there is one of {classes[counts.argmin()]}.")
+        raise ValueError(
+            f"A held-out part needs two samples of each class; there is one of {classes[counts.argmin()]}."
+        )
     count = min(max(round(test_fraction * len(y)), len(classes)), len(y) - len(classes))
     train, test = next(StratifiedShuffleSplit(1, test_size=count, random_state=seed).split(y, y))
     return np.sort(train), np.sort(test)

@@ -171,14 +171,18 @@ def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:
     return y
 
 
-# ── arrays ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── arrays ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _as_rows(values: Array, path: pathlib.Path, size: tuple[int, int] | None) -> tuple[Array, tuple[int, int] | None]:
     """(n, m), (n, h, w) or (n, h, w, 3) -> rows and the shape of the images; bytes become grey values in [0, 1]."""
     if values.dtype.kind not in "buif":
         raise SamplesError(f"{path}: samples must be numbers, got an array of {values.dtype}.")
-    X = values / 255.0 if values.dtype == np.uint8 else values.astype(values.dtype if values.dtype.kind == "f" else float)
+    X = (
+        values / 255.0
+        if values.dtype == np.uint8
+        else values.astype(values.dtype if values.dtype.kind == "f" else float)
+    )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(float)
     if X.ndim == 4 and X.shape[-1] in (1, 3, 4):
@@ -242,7 +246,7 @@ def _read_labels(path: pathlib.Path) -> Array:
         raise SamplesError(f"{path} cannot be read as labels: {error}") from error
 
 
-# ── tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _is_number(cell: str) -> bool:
@@ -310,9 +314,7 @@ def _numbers(column: Array, name: Any, path: pathlib.Path) -> Array:
         ) from None
 
 
-def _label_position(
-    columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: Reading
-) -> int | None:
+def _label_position(columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: Reading) -> int | None:
     asked = how.label_column
     if asked is not None:
         if names is not None and asked in names:
@@ -333,7 +335,7 @@ def _label_position(
     return words[0] if len(words) == 1 else None
 
 
-# ── images ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── images ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
@@ -352,7 +354,9 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
         try:
             with Image.open(file) as opened:
                 image = ImageOps.exif_transpose(opened)
-                image = image.point(lambda level: level / 257).convert("L") if image.mode == "I;16" else image.convert("L")
+                image = (
+                    image.point(lambda level: level / 257).convert("L") if image.mode == "I;16" else image.convert("L")
+                )
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise SamplesError(f"{file} is not an image that can be read: {error}") from error
         if how.size is not None and (image.height, image.width) != how.size:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import evaluate, fit, inspect, report, transform
-from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, Trouble
+from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,
@@ -27,7 +27,8 @@ COMMANDS: dict[str, Any] = {
 }
 
 _EPILOG = """\
-DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, or a folder of images with a sub-folder per class.
+DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, or a folder of images with a
+sub-folder per class.
 
 examples:
   sparlow fit faces/ --size 32x32 -o faces.sparlow
@@ -95,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _tell(error: Exception, terminal: Terminal) -> int:
     """The message of an error and its exit code."""
     message = " ".join(str(error).split())
-    if isinstance(error, Trouble):
+    if isinstance(error, UserError):
         terminal.error(message)
         return error.code
     if isinstance(error, ImportError):

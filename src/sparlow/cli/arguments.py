@@ -15,7 +15,7 @@ from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
 from ..samples import Reading, Samples, SamplesError, read
-from .terminal import Trouble
+from .terminal import UserError
 
 
 def image_size(text: str) -> tuple[int, int]:
@@ -42,7 +42,9 @@ def _refuse(text: str) -> Any:
 def add_data(parser: argparse.ArgumentParser) -> None:
     """How to read DATA."""
     group = parser.add_argument_group("reading DATA")
-    group.add_argument("--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line")
+    group.add_argument(
+        "--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line"
+    )
     group.add_argument(
         "--label-column",
         metavar="NAME",
@@ -72,11 +74,11 @@ def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None =
     try:
         samples = read(path, how)
     except (SamplesError, OSError) as error:
-        raise Trouble(str(error)) from error
+        raise UserError(str(error)) from error
     expected = None if held is None else int(held.model.n_features_in_)
     if expected is not None and samples.X.shape[1] != expected:
         form = "" if held is None or held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
-        raise Trouble(
+        raise UserError(
             f"{path}: samples have {samples.X.shape[1]} numbers, but the model was learned from samples of "
             f"{expected}{form}."
         )
@@ -88,9 +90,9 @@ def read_model(path: str) -> ModelFile:
     try:
         held = load_file(path)
     except (ModelFileError, OSError) as error:
-        raise Trouble(str(error)) from error
+        raise UserError(str(error)) from error
     if not isinstance(held.model, SparLow):
-        raise Trouble(f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models.")
+        raise UserError(f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models.")
     return held
 
 
@@ -98,9 +100,9 @@ def writable(path: str) -> pathlib.Path:
     """A file to write, after a look at its folder: a long fit should not end with a wrong path."""
     target = pathlib.Path(path)
     if target.is_dir():
-        raise Trouble(f"{path} is a folder: name a file to write.")
+        raise UserError(f"{path} is a folder: name a file to write.")
     if not target.parent.is_dir():
-        raise Trouble(f"There is no folder {target.parent} to write {target.name} into.")
+        raise UserError(f"There is no folder {target.parent} to write {target.name} into.")
     return target
 
 
@@ -172,15 +174,15 @@ def _criterion(arguments: argparse.Namespace) -> str | Criterion:
     except (TypeError, ValueError) as error:
         fields = [name for name in CRITERIA[arguments.criterion].__dataclass_fields__ if name != "graph"]
         known = f"{arguments.criterion} has {', '.join(fields)}" if fields else f"{arguments.criterion} has none"
-        raise Trouble(f"--set: {error} ({known}).") from error
+        raise UserError(f"--set: {error} ({known}).") from error
 
 
 def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
     if arguments.l1 is None:
         if arguments.l2 is not None or arguments.positive:
-            raise Trouble("--l2 and --positive go with --l1.")
+            raise UserError("--l2 and --positive go with --l1.")
         return None
     try:
         return ElasticNet(arguments.l1, 0.2 if arguments.l2 is None else arguments.l2, arguments.positive)
     except ValueError as error:
-        raise Trouble(f"--l1, --l2: {error}") from error
+        raise UserError(f"--l1, --l2: {error}") from error

@@ -13,7 +13,7 @@ from ..models import ModelFile
 from ..samples import Samples
 from .arguments import add_data, add_model, build_model, read_data, read_model
 from .fit import check_labelled
-from .terminal import OK, WORK_FAILED, Terminal, Trouble, table
+from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
 SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
 EXAMPLES = """\
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
     else:
         if arguments.rivals:
-            raise Trouble("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
+            raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
         held = read_model(arguments.model)
         samples = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
@@ -61,9 +61,9 @@ def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: T
     """Classifiers trained on the model's training samples label new ones."""
     known = held.training_labels()
     if samples.y is None:
-        raise Trouble(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
+        raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
     if known is None:
-        raise Trouble("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
+        raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
     if held.data.get("fingerprint") == samples.fingerprint():
         terminal.warn("these are the samples that the model was learned from: the accuracy says nothing about others.")
     name = f"{type(held.model.criterion_).__name__}-SparLow"
@@ -75,11 +75,11 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     model, samples = build_model(arguments), read_data(arguments, arguments.data)
     check_labelled(model, samples)
     if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":
-        raise Trouble(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
+        raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
     semi = criterion_named(model.criterion).supervision == "semi"
     known = np.flatnonzero(known_rows(samples.y, semi=semi))
     if arguments.folds < 2:
-        raise Trouble(f"--folds must be at least 2, got {arguments.folds}.")
+        raise UserError(f"--folds must be at least 2, got {arguments.folds}.")
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
     parts: dict[str, list[Judgement]] = {}
     try:
@@ -96,13 +96,13 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
                     parts.setdefault(row.name, []).append(row)
                 step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
     except (ValueError, TypeError) as error:
-        raise Trouble(str(error), WORK_FAILED) from error
+        raise UserError(str(error), WORK_FAILED) from error
     return [pooled(rows) for rows in parts.values()]
 
 
 def _r_squared(held: ModelFile, samples: Samples, how: str, terminal: Terminal) -> int:
     if samples.y is None:
-        raise Trouble(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
+        raise UserError(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
     score = held.model.score(samples.X, samples.y)
     terminal.result({"how": how, "r2": score}, f"{how}\n\nR² of the regression on the embedding: {score:.4f}")
     return OK

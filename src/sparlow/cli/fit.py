@@ -14,7 +14,7 @@ from ..evaluation import in_order, known_rows
 from ..models import ModelFile, save
 from ..samples import Samples
 from .arguments import add_data, add_model, build_model, read_data, writable
-from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, Trouble
+from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
@@ -81,9 +81,9 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
         try:
             model.fit(samples.X, samples.y)
         except KeyboardInterrupt:
-            raise Trouble("interrupted before the first step: there is no model to save yet.", INTERRUPTED) from None
+            raise UserError("interrupted before the first step: there is no model to save yet.", INTERRUPTED) from None
         except (ValueError, TypeError) as error:
-            raise Trouble(str(error), WORK_FAILED) from error
+            raise UserError(str(error), WORK_FAILED) from error
         finally:
             model.set_params(callback=None)
 
@@ -91,7 +91,7 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
 def check_labelled(model: SparLow, samples: Samples) -> None:
     """Refuse a criterion that needs labels where there are none."""
     if samples.y is None and criterion_named(model.criterion).supervision != "none":
-        raise Trouble(
+        raise UserError(
             f"{samples.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
             "sub-folder per class), or use --criterion pca, lle or lap."
         )

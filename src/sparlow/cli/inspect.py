@@ -36,8 +36,8 @@ def describe(held: ModelFile) -> dict[str, Any]:
     """The facts about a saved model."""
     model = held.model
     labels = held.training_labels()
-    real = labels is None or labels.ndim > 1 or labels.dtype.kind == "f"
-    classes = [] if real else in_order(labels[known_rows(labels)])
+    classed = labels is not None and labels.ndim == 1 and labels.dtype.kind != "f"
+    classes = in_order(labels[known_rows(labels)]) if labels is not None and classed else []
     return {
         "version": held.version,
         "data": {**held.data, "image_shape": held.image_shape, "classes": classes},
@@ -64,7 +64,9 @@ def _short(value: Any) -> Any:
 
 def _text(facts: dict[str, Any]) -> str:
     data = dict(facts["data"])
-    data["classes"] = f"{len(data['classes'])}: {', '.join(data['classes'][:12])}{' …' if len(data['classes']) > 12 else ''}"
+    data["classes"] = (
+        f"{len(data['classes'])}: {', '.join(data['classes'][:12])}{' …' if len(data['classes']) > 12 else ''}"
+    )
     parts = [
         f"written by sparlow {facts['version']}",
         *(

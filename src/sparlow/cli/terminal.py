@@ -14,7 +14,7 @@ import numpy as np
 OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
-class Trouble(Exception):
+class UserError(Exception):
     """An error for the user, with the exit code of the command."""
 
     def __init__(self, message: str, code: int = WRONG_USE) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..samples import Samples
 from .arguments import add_data, read_data, read_model, writable
-from .terminal import OK, Terminal, Trouble
+from .terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
 EXAMPLES = """\
@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = writable(arguments.output)
     suffix = path.suffix.lower()
     if arguments.codes and suffix != ".npz":
-        raise Trouble(f"--codes writes a .npz file, not {path.name}.")
+        raise UserError(f"--codes writes a .npz file, not {path.name}.")
     if suffix not in WRITERS:
-        raise Trouble(f"{path.name}: the embedding is written as {', '.join(WRITERS)}.")
+        raise UserError(f"{path.name}: the embedding is written as {', '.join(WRITERS)}.")
     held = read_model(arguments.model)
     samples = read_data(arguments, arguments.data, held)
     if arguments.codes:
@@ -70,8 +70,10 @@ def _write_npy(path: pathlib.Path, Z: Any, samples: Samples) -> None:
 
 
 def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
-    labels = None if samples.y is None else samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
-    np.savez(path, Z=Z, **({} if labels is None else {"y": labels}))
+    arrays = {"Z": Z}
+    if samples.y is not None:
+        arrays["y"] = samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def _write_csv(path: pathlib.Path, Z: Any, samples: Samples) -> None:
