@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge and tell."""
     if arguments.model is None:
-        rows = _cross_validated(arguments, terminal)
+        rows, seen = _cross_validated(arguments, terminal), False
         how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
     else:
         if arguments.rivals:
@@ -52,20 +52,23 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         how = f"{arguments.model} on {arguments.data}"
         if held.model._training.targets is not None:
             return _r_squared(held, samples, how, terminal)
-        rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
-    terminal.result({"how": how, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
+        seen = held.data.get("fingerprint") == samples.fingerprint()
+        if seen:
+            terminal.warn("the model was learned from these very samples: the accuracy says nothing about others.")
+        rows = [judge_saved(held, samples, arguments.classifiers)]
+    terminal.result(
+        {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
+    )
     return OK
 
 
-def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:
+def judge_saved(held: ModelFile, samples: Samples, classifiers: Any) -> Judgement:
     """Classifiers trained on the model's training samples label new ones."""
     known = held.training_labels()
     if samples.y is None:
         raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
-    if held.data.get("fingerprint") == samples.fingerprint():
-        terminal.warn("these are the samples that the model was learned from: the accuracy says nothing about others.")
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
                  classifiers=classifiers)  # fmt: skip

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     }
     text = (
         f"{path}: {payload['criterion']}, {model.n_components_} numbers per sample from {model.n_atoms_} atoms, "
-        f"{model.best_iter_} steps ({model.stop_reason_}), {seconds:.1f} s"
+        f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_}), {seconds:.1f} s"
     )
     terminal.result(payload, text)
     return INTERRUPTED if interrupted else OK

@@ -84,7 +84,7 @@ def table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
     cells = [[str(cell) for cell in row] for row in ([head] if head else []) + list(rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
     numeric = [
-        all(not isinstance(row[place], str) or row[place][:1].isdigit() or not row[place] for row in rows)
+        all(not isinstance(row[place], str) or row[place][:1] in "0123456789." for row in rows)
         for place in range(len(cells[0]))
     ]
     lines = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from string import Template
 from typing import Any
@@ -241,6 +242,11 @@ def _facts(held: ModelFile, samples: Samples, classes: list[str], judgements: Se
     return facts
 
 
+def _rounded(value: Any) -> str:
+    """Text in which long numbers are cut to four digits."""
+    return re.sub(r"\d+\.\d{5,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", str(value))
+
+
 def _parameters(held: ModelFile) -> str:
     model = held.model
     asked = {
@@ -254,7 +260,7 @@ def _parameters(held: ModelFile) -> str:
         "n_components": model.n_components_,
         "n_atoms": model.n_atoms_,
     }
-    rows = [[name, value, chosen.get(name, "")] for name, value in asked.items()]
+    rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
     return table(
         rows, ["parameter", "asked for", "in use"], caption=f"Learned from {held.data.get('source', 'samples')}"
     )

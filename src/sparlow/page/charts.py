@@ -30,14 +30,14 @@ def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, 
     steps, values = np.asarray(x, float), np.asarray(y, float)
     good = np.isfinite(values)
     steps, values = steps[good], values[good]
-    wide, tall, left, bottom, top = 420, 230, 58, 34, 28
+    wide, tall, left, bottom, top = 350, 220, 50, 34, 28
     low, high = _range(values)
     across = (wide - left - 16) / (np.ptp(steps) or 1)
     X = left + (steps - steps.min()) * across
     Y = tall - bottom - (values - low) / (high - low) * (tall - bottom - top)
     ticks = "".join(
         f'<line class="axis" x1="{left}" x2="{wide - 8}" y1="{place:.1f}" y2="{place:.1f}"/>'
-        f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+        f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{value:.4g}</text>'
         for value, place in _levels(low, high, tall - bottom, top)
     )
     every = max(1, int(np.ceil(len(steps) / 11)))
@@ -66,7 +66,11 @@ def _range(y: Array) -> tuple[float, float]:
 
 
 def _levels(low: float, high: float, bottom: float, top: float) -> list[tuple[float, float]]:
-    values = np.linspace(low, high, 5)[1:-1]
+    """Round values within the range, three to six of them, and where they are drawn."""
+    rough = (high - low) / 4
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+    values = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
     return [(float(v), bottom - (v - low) / (high - low) * (bottom - top)) for v in values]
 
 
@@ -88,7 +92,9 @@ def confusion(counts: Array, classes: Sequence[str], title: str) -> str:
     side = 44 if c <= 12 else 30 if c <= 24 else max(6, 720 // c)
     named = c <= 40
     longest = max(len(label) for label in classes)
-    margin = min(150, 14 + 7 * longest) if named else 20
+    margin = min(150, 16 + 8 * longest) if named else 20
+    turn = "" if longest <= 3 else " rotate(-90)"
+    anchor = "start" if turn else "middle"
     span = margin + c * side
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     cells = []
@@ -111,8 +117,8 @@ def confusion(counts: Array, classes: Sequence[str], title: str) -> str:
     if named:
         names = "".join(
             f'<text x="{margin - 6}" y="{margin + (k + 0.5) * side + 4}" text-anchor="end">{_cut(label)}</text>'
-            f'<text transform="translate({margin + (k + 0.5) * side + 4} {margin - 6}) rotate(-90)">'
-            f"{_cut(label)}</text>"
+            f'<text transform="translate({margin + (k + 0.5) * side + (4 if turn else 0)} {margin - 6}){turn}" '
+            f'text-anchor="{anchor}">{_cut(label)}</text>'
             for k, label in enumerate(classes)
         )
     return (

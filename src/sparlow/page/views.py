@@ -22,16 +22,16 @@ def views(Z: Array, classes: Array) -> list[dict[str, Any]]:
     if width == 1:
         spread = np.random.default_rng(0).uniform(-0.5, 0.5, len(Z)) * (np.ptp(Z) or 1.0)
         note = "The embedding has one coordinate: across. The height is random, to part the points."
-        return [_view("the coordinate", np.column_stack([Z[:, 0] - Z[:, 0].mean(), spread]), ["1", ""], note)]
+        return [_view("the coordinate", np.column_stack([Z[:, 0], spread]), ["1", ""], note)]
     if width <= 3:
         note = f"The embedding has {width} coordinates, and these are they."
-        return [_view("coordinates", Z - Z.mean(axis=0), ["1", "2", "3"][:width], note)]
+        return [_view("coordinates", Z, ["1", "2", "3"][:width], note)]
     found = []
     known = classes != NONE
     if len(np.unique(classes[known])) > 2:
         found.append(_discriminant(Z, classes, known))
     note = f"The first three of the {width} coordinates, in the order of what they add to the criterion."
-    found.append(_view("coordinates 1, 2, 3", Z[:, :3] - Z[:, :3].mean(axis=0), ["1", "2", "3"], note))
+    found.append(_view("coordinates 1, 2, 3", Z[:, :3], ["1", "2", "3"], note))
     main = PCA(3, random_state=0).fit(Z)
     part = 100 * main.explained_variance_ratio_.sum()
     note = f"The {width} coordinates turned to their principal axes; these three hold {part:.0f} % of the variance."
@@ -46,22 +46,23 @@ def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
     turned = main.transform(np.asarray(Z, float))
     note = (
         f"The {Z.shape[1]} coordinates seen along the {count} directions that part the classes most (linear "
-        "discriminant analysis of the embedding of these samples). Classes that overlap here may be apart in the others."
+        "discriminant analysis of the embedding of these samples). Classes that overlap here may be apart in others."
     )
-    return _view("discriminant axes", turned - turned.mean(axis=0), ["d1", "d2", "d3"][:count], note)
+    return _view("discriminant axes", turned, ["d1", "d2", "d3"][:count], note)
 
 
 def _view(name: str, coordinates: Array, axes: list[str], note: str) -> dict[str, Any]:
+    """Coordinates as 16-bit numbers around the middle of their box, with half its width and height and its radius."""
     dimensions = coordinates.shape[1]
     full = np.zeros((len(coordinates), 3))
-    full[:, :dimensions] = coordinates
+    full[:, :dimensions] = coordinates - (coordinates.min(axis=0) + coordinates.max(axis=0)) / 2
     full *= _FULL / (np.abs(full).max() or 1.0)
-    flat, deep = (float(np.linalg.norm(full[:, :k], axis=1).max()) or 1.0 for k in (2, 3))
+    half = np.maximum(np.abs(full[:, :2]).max(axis=0), 1.0)
     return {
         "name": name,
         "dimensions": dimensions,
         "axes": [*axes, "", ""][:3],
         "note": note,
-        "extent": [flat, deep],
+        "extent": [*half.tolist(), float(np.linalg.norm(full, axis=1).max()) or 1.0],
         "coords": packed(np.round(full), np.int16),
     }

@@ -23,7 +23,7 @@
   const groups = new Set(); for (let i = 0; i < n; i++) groups.add(classOf(i));
   const order = [...groups].sort((a, b) => a - b);
   const visible = new Uint8Array(data.classes.length + 1).fill(1);
-  const home = () => ({ zoom: 1, x: 0, y: 0, turn: [0.91, -0.24, 0.34] });
+  const home = () => ({ zoom: 1, x: 0, y: 0 });
   let view = views[0], three = false, camera = home(), chosen = -1, hovered = -1, marked = -1, markedUse = null;
   let turn = rotation(0.6, -0.35);
   const px = new Float32Array(n), py = new Float32Array(n), pz = new Float32Array(n);
@@ -72,8 +72,8 @@
   }
   function restamp() { stamps = []; draw(); }
   function project() {
-    const fit = view.extent[three ? 1 : 0];
-    unit = (0.46 * Math.min(width, height) * camera.zoom) / fit;
+    const fit = view.extent[2], [wide, high] = three ? [fit, fit] : view.extent;
+    unit = 0.45 * camera.zoom * Math.min(width / wide, height / high);
     const [a, b, c] = three ? turn : [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
     const mx = width / 2 + camera.x, my = height / 2 + camera.y, xyz = view.coords;
     for (let i = 0, k = 0; i < n; i++, k += 3) {
@@ -91,11 +91,11 @@
     return out;
   }
   function axes() {
-    const reach = view.extent[three ? 1 : 0], [a, b] = three ? turn : [[1, 0, 0], [0, 1, 0]];
+    const [a, b] = three ? turn : [[1, 0, 0], [0, 1, 0]];
     pen.strokeStyle = css("--line"); pen.fillStyle = css("--soft"); pen.lineWidth = 1; pen.font = "12px system-ui, sans-serif";
     const mx = width / 2 + camera.x, my = height / 2 + camera.y;
     for (let k = 0; k < (three ? 3 : 2); k++) {
-      const dx = unit * reach * a[k], dy = -unit * reach * b[k];
+      const reach = view.extent[three ? 2 : k], dx = unit * reach * a[k], dy = -unit * reach * b[k];
       pen.beginPath(); pen.moveTo(mx - dx, my - dy); pen.lineTo(mx + dx, my + dy); pen.stroke();
       pen.fillText(view.axes[k], mx + dx * 1.02 + (k === 1 && !three ? 6 : 2), my + dy * 1.02 + (k ? 4 : -6));
     }
