@@ -3,17 +3,21 @@
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, load_model
 from sparlow.cli import COMMANDS, main
 from sparlow.models import load_file
+from tests import cases
 
 DIGITS = load_digits()
 SMALL = ["--n-atoms", "30", "--max-iter", "2", "--jobs", "1"]
@@ -237,6 +241,23 @@ def test_the_whole_help_names_commands_and_exit_codes(capsys):
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
     assert all(name in said for name in (*COMMANDS, "130", "exit codes"))
+
+
+def test_documented_commands_run(tmp_path, monkeypatch, capsys):
+    for row in range(120):
+        place = tmp_path / "digits" / str(DIGITS.target[row])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
+    text = (cases.ROOT / "docs" / "command_line.md").read_text()
+    commands = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    assert len(commands) == 5
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert (program, main(words)) == ("sparlow", 0), command
+    assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
+    assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
+    assert capsys.readouterr().err == ""
 
 
 def process(*words, **options):
