@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib.metadata
 import os
 import pathlib
 import zipfile
@@ -27,6 +28,7 @@ from .priors import ElasticNet, KLDivergence
 
 Array = NDArray[Any]
 
+VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 1"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner)
 TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, *dict.fromkeys(CRITERIA.values()))
@@ -99,13 +101,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         The file to write; ``.sparlow`` is the usual ending.
 
     """
-    from . import __version__
-
     held = model if isinstance(model, ModelFile) else ModelFile(model)
     if not isinstance(held.model, ESTIMATORS):
         raise TypeError(f"model must be one of {_names(ESTIMATORS)}, got {type(held.model).__name__}.")
     check_is_fitted(held.model)
-    held = dataclasses.replace(held, model=_without_callbacks(held.model), version=__version__)
+    held = dataclasses.replace(held, model=_without_callbacks(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}
     path = pathlib.Path(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")

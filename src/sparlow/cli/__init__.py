@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..models import VERSION
 from . import evaluate, fit, inspect, report, transform
 from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
@@ -45,15 +46,13 @@ exit codes:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    from .. import __version__
-
     whole = argparse.ArgumentParser(
         prog="sparlow",
         description="Small, telling image representations: sparse codes and a projection, learned together.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    whole.add_argument("--version", action="version", version=f"sparlow {__version__}")
+    whole.add_argument("--version", action="version", version=f"sparlow {VERSION}")
     commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         sub = commands.add_parser(
