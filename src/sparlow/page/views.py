@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from .pictures import NONE, packed
 
 Array = NDArray[Any]
 
 _FULL = 32000  # of the range of 16-bit numbers
+_SHRINKAGE = 0.01  # of the scatter within classes, which single samples leave without full rank
 
 
 def views(Z: Array, classes: Array) -> list[dict[str, Any]]:
@@ -40,10 +41,13 @@ def views(Z: Array, classes: Array) -> list[dict[str, Any]]:
 
 
 def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
-    count = min(3, len(np.unique(classes[known])) - 1)
-    main = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1, n_components=count)
-    main.fit(np.asarray(Z[known], float), classes[known])
-    turned = main.transform(np.asarray(Z, float))
+    labels = np.unique(classes[known], return_inverse=True)[1]
+    count = min(3, labels.max())
+    member = np.eye(labels.max() + 1)[labels]
+    means = (member.T @ Z[known]) / member.sum(axis=0)[:, None]
+    rest, apart = Z[known] - means[labels], means[labels] - Z[known].mean(axis=0)
+    within = rest.T @ rest + _SHRINKAGE * np.vdot(Z, Z) / Z.shape[1] * np.eye(Z.shape[1])
+    turned = Z @ eigh(apart.T @ apart, within)[1][:, ::-1][:, :count]
     note = (
         f"The {Z.shape[1]} coordinates seen along the {count} directions that part the classes most (linear "
         "discriminant analysis of the embedding of these samples). Classes that overlap here may be apart in others."
