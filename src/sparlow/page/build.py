@@ -130,7 +130,9 @@ def _payload(
 def _said_of_samples(held: ModelFile, samples: Samples, shown: int) -> str:
     n = len(samples.X)
     parts = [
-        f"{shown:,} of {n:,} samples, drawn at random." if shown < n else f"All {n:,} samples of {samples.source}."
+        f"{shown:,} of {n:,} samples, drawn at random."
+        if shown < n
+        else f"All {n:,} samples of {_short_name(samples.source)}."
     ]
     if held.data.get("fingerprint") == samples.fingerprint():
         parts.append("The model was learned from these very samples: new ones lie less tidily.")

@@ -58,7 +58,7 @@
     if (kind === 6) { context.lineWidth = radius * 0.5; context.strokeStyle = colourOf(c); context.stroke(); }
     else {
       context.fillStyle = colourOf(c); context.fill();
-      context.lineWidth = 0.5 * ratio; context.strokeStyle = css("--card"); context.stroke();
+      if (n < 4000) { context.lineWidth = 0.5 * ratio; context.strokeStyle = css("--card"); context.stroke(); }
     }
     return tile;
   }
