@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import pathlib
 import re
 from typing import Any
@@ -169,12 +170,16 @@ def build_model(arguments: argparse.Namespace) -> SparLow:
 def _criterion(arguments: argparse.Namespace) -> str | Criterion:
     if not arguments.set:
         return str(arguments.criterion)
+    kind = CRITERIA[arguments.criterion]
+    known = [field.name for field in dataclasses.fields(kind) if field.name != "graph"]
+    for name, _ in arguments.set:
+        if name not in known:
+            there = f"{arguments.criterion} has {', '.join(known) or 'none'}"
+            raise UserError(f"--set {name}: there is no such parameter; {there}.")
     try:
-        return CRITERIA[arguments.criterion](**dict(arguments.set))
-    except (TypeError, ValueError) as error:
-        fields = [name for name in CRITERIA[arguments.criterion].__dataclass_fields__ if name != "graph"]
-        known = f"{arguments.criterion} has {', '.join(fields)}" if fields else f"{arguments.criterion} has none"
-        raise UserError(f"--set: {error} ({known}).") from error
+        return kind(**dict(arguments.set))
+    except ValueError as error:
+        raise UserError(f"--set: {error}") from error
 
 
 def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
