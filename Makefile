@@ -6,7 +6,7 @@ USE    := $(VENV)/.use
 DEV    := $(VENV)/.dev
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench browser clean
 .DEFAULT_GOAL := test
 
 $(USE): pyproject.toml
@@ -14,7 +14,7 @@ $(USE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "SparLow needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade "pip>=24"
-	@$(PIP) --editable ".[plots]"
+	@$(PIP) --editable ".[plots,cli]"
 	@touch $@
 
 $(DEV): $(USE)
@@ -26,7 +26,17 @@ demo: $(USE)
 	@$(BIN)/python examples/01_joint_learning.py --output demo
 	@echo "── demo finished: open the pictures above"
 
-test: $(DEV)
+# the tests of pages drive a real browser
+browser:
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
+	  && command -v chromedriver >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	       && echo "── adding chromium for the tests of pages (once)" \
+	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; } \
+	  || { echo "The tests of pages need Chromium and its driver, and they could not be installed here. On Debian:"; \
+	       echo "  sudo apt-get install chromium chromium-driver"; exit 1; }
+
+test: $(DEV) browser
 	@echo "── 1/3 checkers"
 	@$(MAKE) --no-print-directory lint
 	@echo "── 2/3 small cases without compilation, for true coverage of the kernels"

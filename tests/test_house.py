@@ -22,13 +22,20 @@ FLOORS = [
     ["dictionaries"],
     ["problem", "defaults"],
     ["estimators"],
-    ["datasets"],
-    ["plots"],
+    ["datasets", "samples", "models", "evaluation"],
+    ["plots", "page"],
     ["experiments"],
     ["cli"],
 ]
 # A library that may be imported in one room only.
-HOMES = {"numba": {"_kernels"}, "matplotlib": {"plots"}, "dask": {"distributed"}, "spams": set()}
+HOMES = {
+    "numba": {"_kernels"},
+    "matplotlib": {"plots"},
+    "dask": {"distributed"},
+    "spams": set(),
+    "skops": {"models"},
+    "rich": {"cli"},
+}
 
 
 def room_of(path):
@@ -159,7 +166,10 @@ def assert_says(said, promised):
     np.testing.assert_allclose(*numbers, rtol=0.02)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md"])
+PAGES = ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md", "docs/command_line.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     text = (cases.ROOT / page).read_text()
     monkeypatch.chdir(tmp_path)

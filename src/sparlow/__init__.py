@@ -4,6 +4,7 @@ from . import plots
 from .coding import encode, objective, optimality_gap, pullback
 from .criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
+from .models import load_model, save
 from .priors import ElasticNet, KLDivergence, Prior
 from .tracequotient import trace_ratio
 
@@ -27,9 +28,11 @@ __all__ = [
     "SparLow",
     "TraceQuotient",
     "encode",
+    "load_model",
     "objective",
     "optimality_gap",
     "plots",
     "pullback",
+    "save",
     "trace_ratio",
 ]

@@ -1,0 +1,193 @@
+"""Arguments that several commands share: how to read DATA, the parameters of a model, and files."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import pathlib
+import re
+from typing import Any
+
+from ..criteria import CRITERIA, Criterion
+from ..dictionaries import LEARNERS
+from ..estimators import SparLow
+from ..models import ModelFile, ModelFileError, load_file
+from ..priors import ElasticNet
+from ..problem import SOLVERS
+from ..samples import Reading, Samples, SamplesError, read
+from .terminal import UserError
+
+
+def image_size(text: str) -> tuple[int, int]:
+    """``32x32`` -> (32, 32), height first."""
+    found = re.fullmatch(r"(\d+)[x×X](\d+)", text)
+    if not found or not (int(found[1]) and int(found[2])):
+        raise argparse.ArgumentTypeError(f"expected HEIGHTxWIDTH such as 32x32, got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """``k_within=30`` -> ("k_within", 30)."""
+    name, equals, value = text.partition("=")
+    try:
+        return name.strip(), ast.literal_eval(value) if equals else _refuse(text)
+    except (ValueError, SyntaxError):
+        return _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise argparse.ArgumentTypeError(f"expected NAME=NUMBER such as k_within=30, got {text!r}")
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """How to read DATA."""
+    group = parser.add_argument_group("reading DATA")
+    group.add_argument(
+        "--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line"
+    )
+    group.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="column of labels in a table: its name, or its position (from 0; -1 is the last); by default one called "
+        "label, class, target or y, or the only one that is not numeric",
+    )
+    group.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first line of a .csv names the columns"
+    )
+    group.add_argument(
+        "--size",
+        type=image_size,
+        metavar="HxW",
+        help="images: the common size they are scaled to; arrays and tables: the shape of a row that is an image",
+    )
+    group.add_argument("--part", choices=["train", "test", "all"], help="which part of a .npz that has both")
+    group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
+
+
+def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Samples:
+    """The samples in DATA; with a model, in the form that it was learned from."""
+    size = arguments.size or (held.image_shape if held is not None and pathlib.Path(path).is_dir() else None)
+    columns = None if held is None else held.feature_names
+    how = Reading(
+        arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled, columns
+    )
+    try:
+        samples = read(path, how)
+    except (SamplesError, OSError) as error:
+        raise UserError(str(error)) from error
+    expected = None if held is None else int(held.model.n_features_in_)
+    if expected is not None and samples.X.shape[1] != expected:
+        form = "" if held is None or held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
+        raise UserError(
+            f"{path}: samples have {samples.X.shape[1]} numbers, but the model was learned from samples of "
+            f"{expected}{form}."
+        )
+    return samples
+
+
+def read_model(path: str) -> ModelFile:
+    """The model in a file."""
+    try:
+        held = load_file(path)
+    except (ModelFileError, OSError) as error:
+        raise UserError(str(error)) from error
+    if not isinstance(held.model, SparLow):
+        raise UserError(f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models.")
+    return held
+
+
+def writable(path: str) -> pathlib.Path:
+    """A file to write, after a look at its folder: a long fit should not end with a wrong path."""
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise UserError(f"{path} is a folder: name a file to write.")
+    if not target.parent.is_dir():
+        raise UserError(f"There is no folder {target.parent} to write {target.name} into.")
+    return target
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The parameters of SparLow."""
+    group = parser.add_argument_group("the model", "what is left out is chosen from the data")
+    group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
+    group.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the criterion, such as k_within=30 for mfa",
+    )
+    group.add_argument("--n-components", type=int, metavar="L", help="numbers per sample; default: classes - 1")
+    group.add_argument("--n-atoms", type=int, metavar="R", help="atoms of the dictionary")
+    group.add_argument("--max-iter", type=int, default=10, metavar="N", help="steps of joint learning; default: 10")
+    group.add_argument(
+        "--validation-fraction", type=float, metavar="SHARE", help="hold out this share to choose the number of steps"
+    )
+    group.add_argument("--seed", type=int, default=0, help="default: 0")
+    group.add_argument("--jobs", type=int, default=-1, help="threads; default: all cores")
+    finer = parser.add_argument_group("finer points of the model")
+    finer.add_argument("--l1", type=float, help="sparsity of the codes")
+    finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
+    finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
+    finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
+    finer.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
+    finer.add_argument("--shrinkage", type=float, default=0.1, help="default: 0.1")
+    finer.add_argument("--mu-coherence", type=float, default=0.0, help="default: 0")
+    finer.add_argument("--mu-proximity", type=float)
+    finer.add_argument("--n-iter-no-change", type=int, default=5, metavar="N", help="patience on the held-out share")
+    finer.add_argument("--refresh-every", type=int, default=2, metavar="N", help="steps between balancings of pairs")
+    finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
+    finer.add_argument("--tol", type=float, default=1e-5, help="default: 1e-5")
+    finer.add_argument(
+        "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
+    )
+    finer.add_argument(
+        "--normalize-embedding",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="centre the embedding and scale it to unit norm; off shows more in two or three dimensions",
+    )
+
+
+def build_model(arguments: argparse.Namespace) -> SparLow:
+    """The model that the arguments describe, not fitted."""
+    same = (
+        "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
+        "refresh_every solver normalize normalize_embedding tol"
+    )
+    return SparLow(
+        _criterion(arguments),
+        prior=_prior(arguments),
+        dictionary=arguments.dictionary if arguments.start is None else read_model(arguments.start).model.dictionary_,
+        random_state=arguments.seed,
+        n_jobs=arguments.jobs,
+        **{name: getattr(arguments, name) for name in same.split()},
+    )
+
+
+def _criterion(arguments: argparse.Namespace) -> str | Criterion:
+    if not arguments.set:
+        return str(arguments.criterion)
+    kind = CRITERIA[arguments.criterion]
+    known = [field.name for field in dataclasses.fields(kind) if field.name != "graph"]
+    for name, _ in arguments.set:
+        if name not in known:
+            there = f"{arguments.criterion} has {', '.join(known) or 'none'}"
+            raise UserError(f"--set {name}: there is no such parameter; {there}.")
+    try:
+        return kind(**dict(arguments.set))
+    except ValueError as error:
+        raise UserError(f"--set: {error}") from error
+
+
+def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
+    if arguments.l1 is None:
+        if arguments.l2 is not None or arguments.positive:
+            raise UserError("--l2 and --positive go with --l1.")
+        return None
+    try:
+        return ElasticNet(arguments.l1, 0.2 if arguments.l2 is None else arguments.l2, arguments.positive)
+    except ValueError as error:
+        raise UserError(f"--l1, --l2: {error}") from error

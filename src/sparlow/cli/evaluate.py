@@ -1,0 +1,158 @@
+"""``sparlow evaluate [MODEL] DATA``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from ..criteria import criterion_named
+from ..evaluation import CLASSIFIERS, Judgement, compare, folds, judge, known_rows, learn_and_judge, pooled
+from ..models import ModelFile
+from ..samples import Samples
+from .arguments import add_data, add_model, build_model, read_data, read_model
+from .fit import check_labelled
+from .terminal import OK, WORK_FAILED, Terminal, UserError, table
+
+SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
+EXAMPLES = """\
+  sparlow evaluate faces.sparlow new_faces/           # the saved model on samples it has not seen
+  sparlow evaluate faces/ --size 32x32 --rivals       # is SparLow any good here? five folds, beside PCA and LDA
+  sparlow evaluate digits.npz --criterion mfa --folds 10 --json
+
+With MODEL: classifiers are trained on the embedding of the model's training samples and label DATA.
+Without: a model with the given parameters is learned on each fold's training part and judged on the rest.
+1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
+A model learned from real targets is judged by R²."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
+    parser.add_argument("data", metavar="DATA", help="samples with labels")
+    parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
+                        help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+    parser.add_argument("--folds", type=int, default=5, metavar="K", help="without MODEL; default: 5")
+    parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
+    add_model(parser)
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Judge and tell."""
+    if arguments.model is None:
+        rows, seen = _cross_validated(arguments, terminal), False
+        how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
+    else:
+        if arguments.rivals:
+            raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
+        held = read_model(arguments.model)
+        samples = read_data(arguments, arguments.data, held)
+        how = f"{arguments.model} on {arguments.data}"
+        if held.model._training.targets is not None:
+            return _r_squared(held, samples, how, terminal)
+        seen = held.data.get("fingerprint") == samples.fingerprint()
+        if seen:
+            terminal.warn("the model was learned from these very samples: the accuracy says nothing about others.")
+        rows = [judge_saved(held, samples, arguments.classifiers)]
+    terminal.result(
+        {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
+    )
+    return OK
+
+
+def judge_saved(held: ModelFile, samples: Samples, classifiers: Any) -> Judgement:
+    """Classifiers trained on the model's training samples label new ones."""
+    known = held.training_labels()
+    if samples.y is None:
+        raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
+    if known is None:
+        raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
+    name = f"{type(held.model.criterion_).__name__}-SparLow"
+    return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
+                 classifiers=classifiers)  # fmt: skip
+
+
+def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
+    model, samples = build_model(arguments), read_data(arguments, arguments.data)
+    check_labelled(model, samples)
+    if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":
+        raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
+    semi = criterion_named(model.criterion).supervision == "semi"
+    known = np.flatnonzero(known_rows(samples.y, semi=semi))
+    if arguments.folds < 2:
+        raise UserError(f"--folds must be at least 2, got {arguments.folds}.")
+    name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
+    parts: dict[str, list[Judgement]] = {}
+    try:
+        with terminal.progress("folds", arguments.folds) as step:
+            for _, test in folds(samples.y[known], arguments.folds, arguments.seed):
+                held = known[test]
+                train = np.setdiff1d(np.arange(len(samples.X)), held)
+                data = (samples.X[train], samples.y[train], samples.X[held], samples.y[held])
+                if arguments.rivals:
+                    found = list(compare({name: model}, *data, arguments.classifiers))
+                else:
+                    found = [learn_and_judge(name, model, *data, arguments.classifiers)]
+                for row in found:
+                    parts.setdefault(row.name, []).append(row)
+                step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error), WORK_FAILED) from error
+    return [pooled(rows) for rows in parts.values()]
+
+
+def _r_squared(held: ModelFile, samples: Samples, how: str, terminal: Terminal) -> int:
+    if samples.y is None:
+        raise UserError(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
+    score = held.model.score(samples.X, samples.y)
+    terminal.result({"how": how, "r2": score}, f"{how}\n\nR² of the regression on the embedding: {score:.4f}")
+    return OK
+
+
+def as_dict(row: Judgement) -> dict[str, Any]:
+    """A judgement for scripts."""
+    return {
+        "name": row.name,
+        "dimension": row.dimension,
+        "fit_seconds": row.fit_seconds,
+        "n_samples": len(row.truth),
+        "accuracy": row.accuracies(),
+        "classes": row.classes,
+        "per_class": {which: row.per_class(which) for which in row.predicted},
+        "confusion": {which: row.confusion(which) for which in row.predicted},
+    }
+
+
+def _text(rows: list[Judgement]) -> str:
+    classifiers = list(rows[0].predicted)
+    lines = [
+        [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), _seconds(row)]
+        for row in rows
+    ]
+    head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"]
+    first = rows[0]
+    parts = [table(lines, head), f"{first.name}, {len(first.truth)} samples, {classifiers[0]}:"]
+    parts.append(_confusion_text(first, classifiers[0]))
+    return "\n\n".join(parts)
+
+
+def _seconds(row: Judgement) -> str:
+    return "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}"
+
+
+def _confusion_text(row: Judgement, classifier: str) -> str:
+    """Per class and the confusion matrix; of many classes those with most errors."""
+    classes, counts, right = row.classes, row.confusion(classifier), row.per_class(classifier)
+    if len(classes) <= 16:
+        head = ["true \\ given", *(label[:8] for label in classes), "right %"]
+        lines = [
+            [label, *(count or "." for count in counts[place]), f"{100 * right[label]:.1f}" if label in right else ""]
+            for place, label in enumerate(classes)
+        ]
+        return table(lines, head)
+    wrong = counts - np.diag(np.diag(counts))
+    worst = [divmod(int(place), len(classes)) for place in np.argsort(-wrong, axis=None)[:10]]
+    lines = [[classes[true], classes[given], wrong[true, given]] for true, given in worst if wrong[true, given]]
+    return table(lines, ["true class", "taken for", "times"]) if lines else "no errors"

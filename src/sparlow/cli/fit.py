@@ -1,0 +1,117 @@
+"""``sparlow fit DATA -o MODEL``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+
+from ..criteria import criterion_named
+from ..estimators import SparLow
+from ..evaluation import in_order, known_rows
+from ..models import ModelFile, save
+from ..samples import Samples
+from .arguments import add_data, add_model, build_model, read_data, writable
+from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
+
+SUMMARY = "learn a model from samples and save it"
+EXAMPLES = """\
+  sparlow fit faces/ --size 32x32 -o faces.sparlow
+  sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
+  sparlow fit table.csv --label-column species --n-components 2 --no-normalize-embedding -o flowers.sparlow
+  sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
+
+Ctrl-C saves the best model so far (exit code 130)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("data", metavar="DATA", help="samples to learn from: .npz, .npy, .csv, .parquet or a folder")
+    parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the file to write, usually *.sparlow")
+    add_model(parser)
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Read, learn, save."""
+    path = writable(arguments.output)
+    model = build_model(arguments)
+    samples = read_data(arguments, arguments.data)
+    check_labelled(model, samples)
+    terminal.note(describe(samples))
+    began = time.perf_counter()
+    learn(model, samples, terminal)
+    seconds = time.perf_counter() - began
+    held = ModelFile(model, samples.shape, samples.y, samples.feature_names, summary(samples))
+    save(held, path)
+    interrupted = model.stop_reason_ == "interrupted"
+    payload = {
+        "model": str(path),
+        "criterion": type(model.criterion_).__name__,
+        "n_samples": len(samples.X),
+        "n_features": samples.X.shape[1],
+        "n_components": model.n_components_,
+        "n_atoms": model.n_atoms_,
+        "steps": model.best_iter_,
+        "quotient": model.history_["quotient"][model.best_iter_],
+        "held_out": model.history_["held_out"][model.best_iter_],
+        "stop_reason": model.stop_reason_,
+        "seconds": seconds,
+    }
+    text = (
+        f"{path}: {payload['criterion']}, {model.n_components_} numbers per sample from {model.n_atoms_} atoms, "
+        f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_}), {seconds:.1f} s"
+    )
+    terminal.result(payload, text)
+    return INTERRUPTED if interrupted else OK
+
+
+def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
+    """Fit with a bar on the terminal."""
+    terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
+    with terminal.progress("learning", model.max_iter) as step:
+
+        def tell(row: dict[str, float]) -> None:
+            held = "" if np.isnan(row["held_out"]) else f"  held out {row['held_out']:.4f}"
+            step(f"quotient {row['quotient']:.4g}{held}")
+
+        model.set_params(callback=tell)
+        try:
+            model.fit(samples.X, samples.y)
+        except KeyboardInterrupt:
+            raise UserError("interrupted before the first step: there is no model to save yet.", INTERRUPTED) from None
+        except (ValueError, TypeError) as error:
+            raise UserError(str(error), WORK_FAILED) from error
+        finally:
+            model.set_params(callback=None)
+
+
+def check_labelled(model: SparLow, samples: Samples) -> None:
+    """Refuse a criterion that needs labels where there are none."""
+    if samples.y is None and criterion_named(model.criterion).supervision != "none":
+        raise UserError(
+            f"{samples.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
+            "sub-folder per class), or use --criterion pca, lle or lap."
+        )
+
+
+def summary(samples: Samples) -> dict[str, Any]:
+    """What a model file remembers of the samples."""
+    return {
+        "source": samples.source,
+        "n_samples": len(samples.X),
+        "n_features": int(samples.X.shape[1]),
+        "fingerprint": samples.fingerprint(),
+    }
+
+
+def describe(samples: Samples) -> str:
+    """One line about samples."""
+    form = "{}x{} images".format(*samples.shape) if samples.shape else f"samples of {samples.X.shape[1]} numbers"
+    if samples.y is None or samples.y.dtype.kind == "f" or samples.y.ndim > 1:
+        return f"{len(samples.X)} {form}"
+    rows = known_rows(samples.y)
+    without = "" if rows.all() else f", {np.sum(~rows)} without a label"
+    return f"{len(samples.X)} {form}, {len(in_order(samples.y[rows]))} classes{without}"

@@ -1,0 +1,128 @@
+"""``sparlow report MODEL DATA -o report.html``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, rivals, split
+from ..models import ModelFile
+from ..page import report
+from ..samples import Samples
+from .arguments import add_data, read_data, read_model, writable
+from .terminal import OK, WORK_FAILED, Terminal, UserError
+
+SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
+EXAMPLES = """\
+  sparlow report faces.sparlow faces/ -o report.html
+  sparlow report digits.sparlow test.npz --train train.npz -o report.html
+  sparlow report digits.sparlow digits.npz --part test --no-rivals -o report.html
+
+Accuracies are of samples that were not learned from. With --train the saved model is judged on DATA, and the rivals
+learn from TRAIN. Otherwise a share of DATA is held out, and a model with the same parameters and the rivals learn from
+the rest. The file opens without a network."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
+    parser.add_argument(
+        "data", metavar="DATA", help="samples to show: .npz, .npy, .csv, .parquet or a folder of images"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page to write, *.html")
+    parser.add_argument("--train", metavar="TRAIN", help="the samples that the model was learned from")
+    parser.add_argument("--test-fraction", type=float, default=0.3, metavar="SHARE", help="without TRAIN; default: 0.3")
+    parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True,
+                        help="judge the model beside raw values, PCA and LDA; off is faster")  # fmt: skip
+    parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
+                        help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+    parser.add_argument(
+        "--max-points", type=int, default=10_000, metavar="N", help="most samples shown; default: 10000"
+    )
+    parser.add_argument("--title", help="of the page")
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Read, judge, write."""
+    path = writable(arguments.output)
+    if arguments.max_points < 2 or not 0 < arguments.test_fraction < 1:
+        raise UserError("--max-points must be at least 2, and --test-fraction between 0 and 1.")
+    held = read_model(arguments.model)
+    samples = read_data(arguments, arguments.data, held)
+    rows, protocol = _judged(arguments, held, samples, terminal)
+    text = report(
+        held, samples, judgements=rows, protocol=protocol, max_points=arguments.max_points, title=arguments.title
+    )
+    path.write_text(text, encoding="utf-8")
+    size = os.path.getsize(path)
+    payload = {
+        "output": str(path),
+        "bytes": size,
+        "n_samples": len(samples.X),
+        "protocol": protocol,
+        "accuracy": {row.name: row.accuracies() for row in rows},
+    }
+    terminal.result(payload, f"{path}: {size / 1e6:.1f} MB, open it in a browser")
+    return OK
+
+
+def _judged(
+    arguments: argparse.Namespace, held: ModelFile, samples: Samples, terminal: Terminal
+) -> tuple[list[Judgement], str]:
+    """The model and its rivals on samples not learned from, and how that was done; none without class labels."""
+    y = samples.y
+    if y is None or y.ndim > 1 or y.dtype.kind == "f":
+        return [], ""
+    name = f"{type(held.model.criterion_).__name__}-SparLow"
+    try:
+        if arguments.train is not None:
+            return _with_train(arguments, held, samples, name, terminal)
+        return _with_split(arguments, held, samples, name, terminal)
+    except ValueError as error:
+        raise UserError(str(error), WORK_FAILED) from error
+
+
+def _with_train(
+    arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
+) -> tuple[list[Judgement], str]:
+    options = argparse.Namespace(**{**vars(arguments), "labels": None})
+    train = read_data(options, arguments.train, held)
+    if train.y is None:
+        raise UserError(f"{arguments.train} has no labels to learn from.")
+    if train.fingerprint() == samples.fingerprint():
+        raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
+    rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(samples.X), samples.y,
+                  classifiers=arguments.classifiers)]  # fmt: skip
+    if arguments.rivals:
+        rows += _followed(compare({}, train.X, train.y, samples.X, samples.y, arguments.classifiers), terminal, 0)
+    return rows, f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
+
+
+def _with_split(
+    arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
+) -> tuple[list[Judgement], str]:
+    assert samples.y is not None
+    known = np.flatnonzero(known_rows(samples.y))
+    test = known[split(samples.y[known], arguments.test_fraction)[1]]
+    train = np.setdiff1d(np.arange(len(samples.X)), test)
+    found = compare({name: held.model}, samples.X[train], samples.y[train], samples.X[test], samples.y[test],
+                    arguments.classifiers)  # fmt: skip
+    rows = _followed(found, terminal, 1) if arguments.rivals else [next(found)]
+    protocol = (
+        f"A model with the same parameters, learned anew from {len(train):,} of the samples and judged on the other "
+        f"{len(test):,}."
+    )
+    return rows, protocol
+
+
+def _followed(found: Iterable[Judgement], terminal: Terminal, extra: int) -> list[Judgement]:
+    rows = []
+    with terminal.progress("judging", len(rivals()) + extra) as step:
+        for row in found:
+            rows.append(row)
+            step(row.name)
+    return rows

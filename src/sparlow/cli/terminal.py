@@ -1,0 +1,97 @@
+"""What the commands say and where: results on stdout, notes, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+class UserError(Exception):
+    """An error for the user, with the exit code of the command."""
+
+    def __init__(self, message: str, code: int = WRONG_USE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Terminal:
+    """Where a command speaks. In a pipe, and with ``quiet``, there is no progress and there are no notes."""
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json = as_json
+        self.lively = not quiet and sys.stderr.isatty()
+
+    def result(self, payload: dict[str, Any], text: str) -> None:
+        """The outcome of a command, for scripts or for people."""
+        print(json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text, flush=True)
+
+    def note(self, text: str) -> None:
+        """What is going on, for someone who looks."""
+        if self.lively:
+            print(text, file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """What someone should know, in any case."""
+        print(f"sparlow: warning: {text}", file=sys.stderr, flush=True)
+
+    def error(self, text: str) -> None:
+        """Why a command ends here."""
+        print(f"sparlow: error: {text}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
+        """A bar that the given function moves on by one, with words about the step; nothing in a pipe."""
+        if not self.lively:
+            yield lambda _: None
+            return
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        except ImportError:
+            yield lambda words: print(f"{title}: {words}", file=sys.stderr, flush=True)
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True)) as bar:
+            task = bar.add_task(title, total=total, words="")
+            yield lambda words: bar.update(task, advance=1, words=words)
+
+
+def plain(value: Any) -> Any:
+    """Arrays, numpy's numbers, tuples and NaN as JSON knows them."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
+    """Rows in aligned columns: words to the left, numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in ([head] if head else []) + list(rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+    numeric = [
+        all(not isinstance(row[place], str) or row[place][:1] in "0123456789." for row in rows)
+        for place in range(len(cells[0]))
+    ]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)

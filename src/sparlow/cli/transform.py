@@ -1,0 +1,96 @@
+"""``sparlow transform MODEL DATA -o FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from ..samples import Samples
+from .arguments import add_data, read_data, read_model, writable
+from .terminal import OK, Terminal, UserError
+
+SUMMARY = "embed samples with a saved model"
+EXAMPLES = """\
+  sparlow transform faces.sparlow faces/ -o embedding.npy
+  sparlow transform faces.sparlow faces/ -o embedding.csv    # with a header, names of files and labels
+  sparlow transform digits.sparlow new.npz --codes -o codes.npz
+
+FILE is .npy (the embedding), .npz (Z, and y if there are labels), .csv or .parquet (columns z1, z2, …, name and label
+if there are any)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
+    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet or a folder of images")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
+    parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Read, embed, write."""
+    path = writable(arguments.output)
+    suffix = path.suffix.lower()
+    if arguments.codes and suffix != ".npz":
+        raise UserError(f"--codes writes a .npz file, not {path.name}.")
+    if suffix not in WRITERS:
+        raise UserError(f"{path.name}: the embedding is written as {', '.join(WRITERS)}.")
+    held = read_model(arguments.model)
+    samples = read_data(arguments, arguments.data, held)
+    if arguments.codes:
+        import scipy.sparse as sp
+
+        values: Any = held.model.encode(samples.X)
+        sp.save_npz(path, values)
+    else:
+        values = held.model.transform(samples.X)
+        WRITERS[suffix](path, values, samples)
+    n, width = values.shape
+    what = "codes" if arguments.codes else "numbers"
+    payload = {"output": str(path), "n_samples": n, "width": width, "codes": arguments.codes}
+    terminal.result(payload, f"{path}: {n} samples, {width} {what} each")
+    return OK
+
+
+def _columns(Z: Any, samples: Samples) -> dict[str, Any]:
+    columns: dict[str, Any] = {} if samples.names is None else {"name": list(samples.names)}
+    if samples.y is not None and samples.y.ndim == 1:
+        mixed = samples.y.dtype.kind == "O"  # words, and −1 where there is none
+        columns["label"] = [str(label) for label in samples.y] if mixed else samples.y.tolist()
+    return {**columns, **{f"z{place + 1}": Z[:, place].tolist() for place in range(Z.shape[1])}}
+
+
+def _write_npy(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+    np.save(path, Z)
+
+
+def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+    arrays = {"Z": Z}
+    if samples.y is not None:
+        arrays["y"] = samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def _write_csv(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+    columns = _columns(Z, samples)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _write_parquet(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
+    pyarrow.parquet.write_table(pyarrow.table(_columns(Z, samples)), path)
+
+
+WRITERS = {".npy": _write_npy, ".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}

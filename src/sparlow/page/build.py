@@ -1,0 +1,268 @@
+"""The page of a model: its embedding of samples to explore, atoms, factors, curves, accuracies."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..evaluation import Judgement, in_order, known_rows
+from ..models import ModelFile
+from ..samples import Samples
+from . import charts, pictures
+from .document import Section, document, resource, table
+from .views import views
+
+Array = NDArray[Any]
+
+# the markers of plots.embedding, brightened where they would drown in a dark page
+COLOURS = ["#2f7ed8", "#f28e2b", "#2ca02c", "#e03c3c", "#9467bd", "#a0674a", "#e377c2", "#b5b51d", "#17becf", "#6b7f99"]
+
+
+def report(
+    held: ModelFile,
+    samples: Samples,
+    *,
+    judgements: Sequence[Judgement] = (),
+    protocol: str = "",
+    max_points: int = 10_000,
+    title: str | None = None,
+) -> str:
+    """The page of a fitted model.
+
+    Parameters
+    ----------
+    held : ModelFile
+        A fitted :class:`SparLow` and what is known beside it.
+    samples : Samples
+        To be shown, with labels if there are any.
+    judgements : sequence of Judgement
+        The model first, its rivals after it, all on the same split.
+    protocol : str
+        How the judgements came about.
+    max_points : int, default=10000
+        More samples than this are drawn from at random.
+    title : str, optional
+        By default the criterion and the source of the samples.
+
+    Returns
+    -------
+    html : str
+        A file that opens without a network.
+
+    """
+    n = len(samples.X)
+    rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
+    shown, shape = samples.take(rows), samples.shape or held.image_shape
+    model = held.model
+    numbers, classes = _classes(shown.y)
+    matrix = model.encode(shown.X)
+    data = _payload(held, shown, rows, matrix, numbers, classes, shape)
+    name = f"{type(model.criterion_).__name__}-SparLow"
+    sections = [
+        Section("Embedding", _explore(data), _said_of_samples(held, samples, len(rows))),
+        _atoms(data),
+        _factors(data, model),
+        _course(model),
+        *_accuracy(judgements, protocol),
+        Section("Model", _parameters(held)),
+    ]
+    return document(
+        title or f"{name} on {_short_name(samples.source)}",
+        sections,
+        facts=_facts(held, samples, classes, judgements),
+        data=data,
+        scripts=[resource("explore.js")],
+        footer=f"Made by sparlow {held.version}. This file holds everything it shows; nothing is fetched.",
+    )
+
+
+def _short_name(source: str) -> str:
+    return source.rstrip("/").split("/")[-1] or "samples"
+
+
+def _classes(y: Array | None) -> tuple[Array, list[str]]:
+    """A number for each sample, 65535 where it has no class, and the names of the classes."""
+    if y is None or y.ndim > 1 or y.dtype.kind == "f":
+        return np.full(0 if y is None else len(y), pictures.NONE), []
+    known = known_rows(y)
+    names = in_order(y[known])
+    place = {label: number for number, label in enumerate(names)}
+    return np.array([place[str(label)] if ok else pictures.NONE for label, ok in zip(y, known, strict=True)]), names
+
+
+def _payload(
+    held: ModelFile,
+    shown: Samples,
+    rows: Array,
+    matrix: Any,
+    numbers: Array,
+    classes: list[str],
+    shape: tuple[int, int] | None,
+) -> dict[str, Any]:
+    """Everything that the script draws from."""
+    model, n = held.model, len(shown.X)
+    numbers = numbers if len(numbers) == n else np.full(n, pictures.NONE)
+    atoms = pictures.vectors(model.dictionary_, shape)
+    if atoms is not None:
+        atoms |= pictures.usage(matrix, numbers, len(classes))
+    return {
+        "n": n,
+        "rows": rows.tolist(),
+        "names": None if shown.names is None else list(shown.names),
+        "classes": classes,
+        "colours": COLOURS,
+        "labels": pictures.packed(numbers, np.uint16),
+        "views": views(np.asarray(model._embed(matrix), float), numbers),
+        "images": None if shape is None else pictures.sprite(shown.X, shape),
+        "profiles": pictures.profiles(shown.X) if shape is None else None,
+        "codes": pictures.codes(matrix),
+        "atoms": atoms,
+        "factors": pictures.vectors(model.components_, shape),
+    }
+
+
+def _said_of_samples(held: ModelFile, samples: Samples, shown: int) -> str:
+    n = len(samples.X)
+    parts = [
+        f"{shown:,} of {n:,} samples, drawn at random."
+        if shown < n
+        else f"All {n:,} samples of {_short_name(samples.source)}."
+    ]
+    if held.data.get("fingerprint") == samples.fingerprint():
+        parts.append("The model was learned from these very samples: new ones lie less tidily.")
+    return " ".join(parts)
+
+
+def _explore(data: dict[str, Any]) -> str:
+    options = "".join(
+        f'<option value="{k}">{html.escape(view["name"])}</option>' for k, view in enumerate(data["views"])
+    )
+    cut = "Only the 64 largest codes of a sample are kept in this page." if data["codes"]["cut"] else ""
+    return Template(resource("explore.html")).substitute(options=options, last=data["n"] - 1, cut=cut)
+
+
+def _atoms(data: dict[str, Any]) -> Section:
+    if data["atoms"] is None:
+        body = '<p class="soft">They are too many and too long to be drawn in a page.</p><div id="atomsheet"></div>'
+        return Section("Atoms", body)
+    owners = ", the line below has the colour of the class that uses it most" if data["classes"] else ""
+    lead = (
+        f"The {data['atoms']['count']} atoms of the dictionary, the most used first{owners}. "
+        "Click one to see in the embedding which samples use it."
+    )
+    return Section("Atoms", '<div id="atomsheet" class="sheet"></div>', lead)
+
+
+def _factors(data: dict[str, Any], model: Any) -> Section:
+    what = "red adds, blue takes away" if data["images"] else "as lines over the features"
+    lead = f"What each of the {model.n_components_} coordinates looks for: the projection of the atoms, UᵀD; {what}."
+    return Section("Factors", '<div id="factorsheet" class="sheet"></div>', lead)
+
+
+def _course(model: Any) -> Section:
+    history = model.history_
+    steps, held = history["step_number"], np.asarray(history["held_out"], float)
+    lead = f"{model.n_iter_} steps; learning ended because: {model.stop_reason_}."
+    if len(steps) < 2:
+        return Section(
+            "Course of learning", "", "No steps of joint learning: the best projection for the first dictionary."
+        )
+    parts = [charts.curve(steps, history["quotient"], "trace quotient, training samples")]
+    if np.isfinite(held).any():
+        best = int(model.best_iter_)
+        parts.append(charts.curve(steps, held, "score, held-out samples", marked=best, words=f"best: step {best}"))
+    else:
+        lead += (
+            " No part was held out: fit with --validation-fraction 0.3 to see that curve and choose the steps by it."
+        )
+    parts.append(charts.curve(steps, history["nonzeros"], "codes per sample that are not zero"))
+    return Section("Course of learning", f'<div class="charts">{"".join(parts)}</div>', lead)
+
+
+def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
+    if not judgements:
+        return []
+    ours = judgements[0]
+    tabs, panels = [], []
+    for place, which in enumerate(ours.predicted):
+        chart = charts.confusion(ours.confusion(which), ours.classes, f"confusion matrix, {which}")
+        words = f"{which} · {100 * ours.accuracy(which):.2f} %"
+        tabs.append(
+            f'<button role="tab" type="button" id="tab-{which}" aria-controls="confusion-{which}" '
+            f'aria-selected="{str(place == 0).lower()}" tabindex="{0 if place == 0 else -1}">{words}</button>'
+        )
+        panels.append(
+            f'<div role="tabpanel" id="confusion-{which}" aria-labelledby="tab-{which}"{" hidden" if place else ""}>'
+            f'<figure class="scroll">{chart}<figcaption>True classes down, labels given across; hover for the share.'
+            f"</figcaption></figure>{_weakest(ours, which)}</div>"
+        )
+    body = f'<div class="tools" role="tablist" aria-label="classifier">{"".join(tabs)}</div>{"".join(panels)}'
+    rows = [
+        [
+            row.name,
+            row.dimension,
+            *(f"{100 * row.accuracy(which):.2f}" for which in ours.predicted),
+            "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}",
+        ]
+        for row in judgements
+    ]
+    head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
+    explained = (
+        "All learned from the same samples and judged on the same others, in one run. 1NN is the nearest neighbour; C "
+        "and γ of the Gaussian SVM come from cross-validation on training samples."
+    )
+    found = [Section("Accuracy", body, protocol)]
+    return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
+
+
+def _weakest(row: Judgement, which: str) -> str:
+    weakest = sorted(row.per_class(which).items(), key=lambda item: item[1])[:5]
+    words = ", ".join(f"{label} ({100 * share:.1f} %)" for label, share in weakest)
+    return f'<p class="soft">Classes least often right: {html.escape(words)}.</p>'
+
+
+def _facts(held: ModelFile, samples: Samples, classes: list[str], judgements: Sequence[Judgement]) -> dict[str, Any]:
+    model = held.model
+    shape = samples.shape or held.image_shape
+    facts: dict[str, Any] = {
+        "criterion": type(model.criterion_).__name__,
+        "samples": f"{len(samples.X):,}",
+        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{samples.X.shape[1]} numbers",
+        "reduced to": f"{model.n_components_} number{'s' if model.n_components_ > 1 else ''}",
+        "atoms": model.n_atoms_,
+    }
+    if classes:
+        facts["classes"] = len(classes)
+    for which, share in (judgements[0].accuracies() if judgements else {}).items():
+        facts[f"{which}, held out"] = f"{100 * share:.2f} %"
+    return facts
+
+
+def _rounded(value: Any) -> str:
+    """Text in which long numbers are cut to four digits."""
+    return re.sub(r"\d+\.\d{5,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", str(value))
+
+
+def _parameters(held: ModelFile) -> str:
+    model = held.model
+    asked = {
+        name: f"array {value.shape}" if isinstance(value, np.ndarray) else value
+        for name, value in model.get_params(deep=False).items()
+        if name not in ("callback", "verbose")
+    }
+    chosen = {
+        "criterion": model.criterion_,
+        "prior": model.prior_,
+        "n_components": model.n_components_,
+        "n_atoms": model.n_atoms_,
+    }
+    rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
+    return table(
+        rows, ["parameter", "asked for", "in use"], caption=f"Learned from {held.data.get('source', 'samples')}"
+    )

@@ -1,0 +1,299 @@
+"""The command line: what it writes, what it says, how it ends."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from sparlow import SparLow, load_model
+from sparlow.cli import COMMANDS, main
+from sparlow.models import load_file
+from tests import cases
+
+DIGITS = load_digits()
+SMALL = ["--n-atoms", "30", "--max-iter", "2", "--jobs", "1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Samples in two files, and a model learned from the first."""
+    path = tmp_path_factory.mktemp("cli")
+    np.savez(path / "train.npz", images=DIGITS.images[:200], labels=DIGITS.target[:200])
+    np.savez(path / "test.npz", images=DIGITS.images[200:300], labels=DIGITS.target[200:300])
+    assert main(["fit", str(path / "train.npz"), "-o", str(path / "m.sparlow"), *SMALL]) == 0
+    return path
+
+
+def run(capsys, *words):
+    """Exit code, JSON on stdout, text on stderr."""
+    code = main([*map(str, words), "--json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out) if said.out else None, said.err
+
+
+def test_fit_saves_the_model_that_python_would_make(folder, capsys):
+    held = load_file(folder / "m.sparlow")
+    X, y = DIGITS.data[:200], DIGITS.target[:200]
+    expected = SparLow("lda", n_atoms=30, max_iter=2, random_state=0, n_jobs=1).fit(X, y)
+    np.testing.assert_array_equal(held.model.dictionary_, expected.dictionary_)
+    assert held.image_shape == (8, 8)
+    assert held.labels.tolist() == y.tolist()
+    assert held.data["n_samples"] == 200
+    words = "--criterion mfa --set k_within=5 --set k_between=7 --n-components 4 --l1 0.05 --l2 0.1 --positive --seed 3"
+    words += " --shrinkage 0.2 --mu-coherence 0.1 --mu-proximity 1 --validation-fraction 0.3 --solver joint"
+    words += " --no-normalize-embedding --tol 1e-4 --dictionary online --refresh-every 1 --n-iter-no-change 2"
+    code, told, said = run(capsys, "fit", folder / "train.npz", "-o", folder / "n.sparlow", *SMALL, *words.split())
+    assert (code, said) == (0, "")
+    asked = load_model(folder / "n.sparlow").get_params()
+    assert str(asked["criterion"]) == "MFA(k_within=5, k_between=7, balance=1.0)"
+    assert str(asked["prior"]) == "ElasticNet(l1=0.05, l2=0.1, positive=True)"
+    numbers = {"n_components": 4, "random_state": 3, "shrinkage": 0.2, "mu_coherence": 0.1, "mu_proximity": 1.0,
+               "validation_fraction": 0.3, "solver": "joint", "normalize_embedding": False, "tol": 1e-4,
+               "dictionary": "online", "refresh_every": 1, "n_iter_no_change": 2}  # fmt: skip
+    assert {name: asked[name] for name in numbers} == numbers
+    assert told["n_components"] == 4
+    assert 0 < told["held_out"] <= 1
+
+
+def test_a_fit_goes_on_from_a_saved_model(folder, capsys):
+    code, told, _ = run(capsys, "fit", folder / "train.npz", "--from", folder / "m.sparlow", "--max-iter", "0",
+                        "-o", folder / "again.sparlow")  # fmt: skip
+    assert (code, told["steps"], told["n_atoms"]) == (0, 0, 30)
+    first, again = (load_model(folder / f"{name}.sparlow") for name in ("m", "again"))
+    np.testing.assert_allclose(again.dictionary_, first.dictionary_, atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "parquet"])
+def test_transform_writes_the_embedding(suffix, folder, capsys):
+    path = folder / f"z.{suffix}"
+    code, told, _ = run(capsys, "transform", folder / "m.sparlow", folder / "test.npz", "-o", path)
+    assert (code, told["n_samples"], told["width"]) == (0, 100, 9)
+    expected = load_model(folder / "m.sparlow").transform(DIGITS.data[200:300])
+    if suffix == "npy":
+        found, labels = np.load(path), None
+    elif suffix == "npz":
+        found, labels = (np.load(path)[name] for name in ("Z", "y"))
+    else:
+        import pandas as pd
+
+        table = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+        labels = table.pop("label")
+        assert list(table) == [f"z{k}" for k in range(1, 10)]
+        found = table.to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    if labels is not None:
+        assert list(labels) == DIGITS.target[200:300].tolist()
+
+
+def test_transform_writes_codes(folder, capsys):
+    import scipy.sparse as sp
+
+    words = ("transform", folder / "m.sparlow", folder / "test.npz", "--codes", "-o")
+    assert run(capsys, *words, folder / "codes.npz")[0] == 0
+    expected = load_model(folder / "m.sparlow").encode(DIGITS.data[200:300])
+    assert abs(sp.load_npz(folder / "codes.npz") - expected).max() == 0
+    code, _, said = run(capsys, *words, folder / "codes.csv")
+    assert (code, "writes a .npz" in said) == (2, True)
+
+
+def test_evaluate_a_saved_model(folder, capsys):
+    code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "test.npz")
+    assert (code, said, told["seen_in_training"]) == (0, "", False)
+    (row,) = told["methods"]
+    model = load_model(folder / "m.sparlow")
+    assert row["accuracy"]["1NN"] == model.score(DIGITS.data[200:300], DIGITS.target[200:300])
+    assert set(row["accuracy"]) == {"1NN", "SVM"}
+    assert np.sum(row["confusion"]["SVM"]) == 100
+    assert len(row["per_class"]["1NN"]) == 10
+    code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "train.npz", "--classifiers", "1NN")
+    assert (code, told["seen_in_training"], "learned from these very samples" in said) == (0, True, True)
+    assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
+    assert "true \\ given" in capsys.readouterr().out
+
+
+def test_evaluate_by_folds_beside_rivals(folder, capsys):
+    words = ("evaluate", folder / "train.npz", "--folds", "2", "--classifiers", "1NN", *SMALL)
+    code, told, _ = run(capsys, *words, "--rivals")
+    assert code == 0
+    assert [row["name"] for row in told["methods"]][:2] == ["LDA-SparLow", "raw values"]
+    assert all(row["n_samples"] == 200 and row["accuracy"]["1NN"] > 0.7 for row in told["methods"])
+    assert run(capsys, *words, "--criterion", "sda")[1]["methods"][0]["name"] == "SDA-SparLow"
+
+
+def test_unsupervised_models_are_judged_by_the_labels_of_their_samples(folder, capsys):
+    path = folder / "pca.sparlow"
+    assert run(capsys, "fit", folder / "train.npz", "--criterion", "pca", "-o", path, *SMALL)[0] == 0
+    code, told, _ = run(capsys, "evaluate", path, folder / "test.npz", "--classifiers", "1NN")
+    assert code == 0
+    assert told["methods"][0]["accuracy"]["1NN"] > 0.7
+
+
+def test_targets_are_judged_by_r_squared(folder, tmp_path, capsys):
+    np.savez(tmp_path / "t.npz", X=DIGITS.data[:200], y=DIGITS.data[:200, :2].sum(axis=1) + DIGITS.target[:200] / 7)
+    assert run(capsys, "fit", tmp_path / "t.npz", "--criterion", "mvr", "-o", tmp_path / "t.sparlow", *SMALL)[0] == 0
+    code, told, _ = run(capsys, "evaluate", tmp_path / "t.sparlow", tmp_path / "t.npz")
+    assert code == 0
+    assert 0.3 < told["r2"] <= 1
+
+
+def test_inspect_tells_what_is_inside(folder, capsys):
+    code, told, _ = run(capsys, "inspect", folder / "m.sparlow")
+    assert code == 0
+    assert told["parameters"]["max_iter"] == 2
+    assert told["chosen"]["n_atoms"] == 30
+    assert told["data"]["classes"] == [str(k) for k in range(10)]
+    assert told["learning"]["stop_reason"]
+    assert len(told["history"]["quotient"]) == told["learning"]["steps_made"] + 1
+    assert main(["inspect", str(folder / "m.sparlow")]) == 0
+    assert "course of learning" in capsys.readouterr().out
+
+
+def test_columns_are_matched_by_name(tmp_path, capsys):
+    import pandas as pd
+
+    table = pd.DataFrame(DIGITS.data[:120, 20:40], columns=[f"p{k}" for k in range(20)])
+    table["digit"] = DIGITS.target[:120]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.iloc[:, ::-1].to_parquet(tmp_path / "b.parquet")
+    words = ("--label-column", "digit")
+    assert run(capsys, "fit", tmp_path / "a.csv", *words, "-o", tmp_path / "m.sparlow", *SMALL)[0] == 0
+    for name in ("a.csv", "b.parquet"):
+        out = tmp_path / f"{name}.npy"
+        assert run(capsys, "transform", tmp_path / "m.sparlow", tmp_path / name, *words, "-o", out)[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a.csv.npy"), np.load(tmp_path / "b.parquet.npy"))
+
+
+WRONG = {
+    "no command": ([], "COMMAND"),
+    "unknown command": (["fly"], "invalid choice"),
+    "unknown criterion": (["fit", "{train}", "-o", "{out}", "--criterion", "magic"], "invalid choice"),
+    "no data": (["fit", "{missing}", "-o", "{out}"], "no file or folder"),
+    "no model": (["inspect", "{missing}"], "no model file"),
+    "foreign model": (["inspect", "{train}"], "not a SparLow model"),
+    "damaged model": (["transform", "{broken}", "{train}", "-o", "{out}.npy"], "damaged"),
+    "no folder to write into": (["fit", "{train}", "-o", "{missing}/x/m"], "no folder"),
+    "a folder to write": (["fit", "{train}", "-o", "{folder}"], "is a folder"),
+    "wrong size": (["fit", "{train}", "-o", "{out}", "--size", "large"], "HEIGHTxWIDTH"),
+    "wrong setting": (["fit", "{train}", "-o", "{out}", "--set", "k"], "NAME=NUMBER"),
+    "unknown setting": (["fit", "{train}", "-o", "{out}", "--set", "k=3"], "lda has balance"),
+    "bad setting": (["fit", "{train}", "-o", "{out}", "--criterion", "lap", "--set", "k=0"], "positive whole"),
+    "l2 alone": (["fit", "{train}", "-o", "{out}", "--l2", "3"], "go with --l1"),
+    "other features": (["transform", "{model}", "{narrow}", "-o", "{out}.npy"], "learned from samples of 64 (8x8"),
+    "unknown output": (["transform", "{model}", "{train}", "-o", "{out}.doc"], "written as .npy"),
+    "no labels": (["fit", "{narrow}", "-o", "{out}"], "--label-column"),
+    "nothing to compare": (["evaluate", "{model}", "{bare}"], "no labels to compare"),
+    "one fold": (["evaluate", "{train}", "--folds", "1"], "at least 2"),
+    "rivals of a model": (["evaluate", "{model}", "{train}", "--rivals"], "without MODEL"),
+    "train is data": (["report", "{model}", "{train}", "--train", "{train}", "-o", "{out}"], "same samples"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_usage_ends_with_2_and_a_word_of_help(name, folder, tmp_path, capsys):
+    np.save(tmp_path / "narrow.npy", DIGITS.data[:50, :7])
+    np.save(tmp_path / "bare.npy", DIGITS.data[:50])
+    (tmp_path / "broken").write_bytes((folder / "m.sparlow").read_bytes()[:5000])
+    files = {"train": folder / "train.npz", "model": folder / "m.sparlow", "out": tmp_path / "out", "folder": tmp_path,
+             "missing": tmp_path / "missing", "broken": tmp_path / "broken", "narrow": tmp_path / "narrow.npy",
+             "bare": tmp_path / "bare.npy"}  # fmt: skip
+    words, promised = WRONG[name]
+    assert main([word.format(**files) for word in words]) == 2
+    said = capsys.readouterr()
+    assert promised in said.err
+    assert "Traceback" not in said.err
+    assert not said.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_work_that_fails_ends_with_1(tmp_path, capsys):
+    np.savez(tmp_path / "same.npz", X=np.ones((20, 4)), y=np.arange(20) % 2)
+    assert main(["fit", str(tmp_path / "same.npz"), "-o", str(tmp_path / "m")]) == 1
+    assert "multiples of the same one" in capsys.readouterr().err
+    words = ["fit", str(tmp_path / "same.npz"), "-o", str(tmp_path / "m"), "--n-components", "5", "--traceback"]
+    assert main(words) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_errors_nobody_foresaw_are_told_in_a_line(folder, monkeypatch, capsys):
+    def broken(arguments, terminal):
+        raise RuntimeError("a slip")
+
+    monkeypatch.setattr(COMMANDS["inspect"], "run", broken)
+    assert main(["inspect", str(folder / "m.sparlow")]) == 1
+    assert capsys.readouterr().err == "sparlow: error: unexpected RuntimeError: a slip. --traceback shows where.\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert f"examples:\n  sparlow {name}" in capsys.readouterr().out
+
+
+def test_the_whole_help_names_commands_and_exit_codes(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in (*COMMANDS, "130", "exit codes"))
+
+
+def test_documented_commands_run(tmp_path, monkeypatch, capsys):
+    for row in range(120):
+        place = tmp_path / "digits" / str(DIGITS.target[row])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
+    text = (cases.ROOT / "docs" / "command_line.md").read_text()
+    commands = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    assert len(commands) == 5
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert (program, main(words)) == ("sparlow", 0), command
+    assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
+    assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
+    assert capsys.readouterr().err == ""
+
+
+def process(*words, **options):
+    return subprocess.Popen([sys.executable, "-m", "sparlow.cli", *map(str, words)], **options)
+
+
+def test_a_pipe_gets_the_result_and_nothing_else(folder):
+    with process("fit", folder / "train.npz", "-o", folder / "p.sparlow", *SMALL, "--json",
+                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:  # fmt: skip
+        out, err = child.communicate(timeout=300)
+    assert (child.returncode, err) == (0, b"")
+    assert json.loads(out)["n_atoms"] == 30
+    assert load_model(folder / "p.sparlow").n_atoms_ == 30
+
+
+def test_ctrl_c_saves_the_best_model_so_far(folder):
+    path = folder / "interrupted.sparlow"
+    ours, theirs = pty.openpty()  # a terminal: progress is shown
+    words = ["--n-atoms", "30", "--max-iter", "1000000", "--tol", "0", "--jobs", "1"]
+    with process("fit", folder / "train.npz", "-o", path, *words, stdout=subprocess.PIPE, stderr=theirs) as child:
+        os.close(theirs)
+        said = b""
+        while b"quotient" not in said:
+            said += os.read(ours, 4096)
+        child.send_signal(signal.SIGINT)
+        try:
+            while os.read(ours, 4096):
+                pass
+        except OSError:  # the other side is closed
+            pass
+        out = child.stdout.read()
+    os.close(ours)
+    assert child.returncode == 130
+    assert b"interrupted" in out
+    model = load_model(path)
+    assert model.stop_reason_ == "interrupted"
+    assert model.n_iter_ >= 1
+    assert model.score(DIGITS.data[200:300], DIGITS.target[200:300]) > 0.8

@@ -1,0 +1,82 @@
+"""Judging representations: accuracies, confusion, splits."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import accuracy_score, confusion_matrix
+
+from sparlow import SparLow
+from sparlow.evaluation import compare, folds, in_order, judge, known_rows, learn_and_judge, pooled, split
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:300], Y[:300]
+
+
+def test_judgement_agrees_with_scikit_learn():
+    row = judge("raw", X[:200], Y[:200], X[200:], Y[200:])
+    assert row.classes == [str(k) for k in range(10)]
+    for which, predicted in row.predicted.items():
+        truth = Y[200:].astype(str)
+        assert row.accuracy(which) == accuracy_score(truth, predicted)
+        np.testing.assert_array_equal(row.confusion(which), confusion_matrix(truth, predicted, labels=row.classes))
+        shares = np.diag(row.confusion(which)) / row.confusion(which).sum(axis=1)
+        np.testing.assert_allclose(list(row.per_class(which).values()), shares)
+        assert row.accuracy(which) > 0.85
+    assert row.predicted["1NN"].tolist() == [str(Y[np.argmin(np.sum((X[:200] - x) ** 2, axis=1))]) for x in X[200:]]
+
+
+def test_samples_without_a_label_count_nowhere():
+    hidden, new = Y[:200].copy(), Y[200:].copy()
+    hidden[::4] = -1
+    new[::5] = -1
+    rows = np.arange(200) % 4 != 0
+    found = judge("raw", X[:200], hidden, X[200:], new, classifiers=["1NN"])
+    expected = judge("raw", X[:200][rows], Y[:200][rows], X[200:][new >= 0], new[new >= 0], classifiers=["1NN"])
+    assert found.accuracies() == expected.accuracies()
+    assert known_rows([-1, 1, 1]).all()  # two classes
+    assert known_rows([-1, 1, 1], semi=True).tolist() == [False, True, True]
+    assert known_rows([-1, 1, 2]).tolist() == [False, True, True]
+
+
+def test_models_and_rivals_on_the_same_split():
+    model = SparLow("lda", n_atoms=30, max_iter=1, random_state=0)
+    rows = list(compare({"ours": model}, X[:200], Y[:200], X[200:], Y[200:], ["1NN"]))
+    assert [row.name for row in rows] == ["ours", "raw values", "PCA, 95 % of the variance", "LDA, shrinkage"]
+    assert [row.dimension for row in rows][:2] == [9, 64]
+    assert all(row.accuracy("1NN") > 0.8 and row.fit_seconds >= 0 for row in rows)
+    assert not hasattr(model, "dictionary_")
+    fitted = model.fit(X[:200], Y[:200])
+    assert rows[0].accuracy("1NN") == pytest.approx(fitted.score(X[200:], Y[200:]))
+
+
+def test_few_samples_of_a_class_still_get_a_machine():
+    y = np.array([0, 0, 1, 1, 1])
+    row = judge("raw", np.arange(5.0)[:, None], y, np.array([[0.1], [3.9]]), [0, 1])
+    assert row.accuracies() == {"1NN": 1.0, "SVM": 1.0}
+
+
+def test_splits_hold_out_a_share_of_each_class():
+    train, test = split(Y, 0.3)
+    assert np.array_equal(np.union1d(train, test), np.arange(300))
+    assert len(test) == 90
+    assert np.ptp(np.bincount(Y[test]) / np.bincount(Y)) < 0.05
+    assert len(folds(Y, 3)) == 3
+    with pytest.raises(ValueError, match="there is one of 2"):
+        split(np.array([0, 0, 1, 1, 2]), 0.3)
+    with pytest.raises(ValueError, match="class of one"):
+        folds(np.array([0, 0, 1]), 2)
+    with pytest.raises(ValueError, match="smallest has 2"):
+        folds(np.array([0, 0, 1, 1]), 3)
+
+
+def test_folds_are_pooled():
+    model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0)
+    parts = [learn_and_judge("m", model, X[a], Y[a], X[b], Y[b], ["1NN"]) for a, b in folds(Y, 3)]
+    whole = pooled(parts)
+    assert len(whole.truth) == 300
+    shares = np.average([p.accuracy("1NN") for p in parts], weights=[len(p.truth) for p in parts])
+    assert whole.accuracy("1NN") == pytest.approx(shares)
+
+
+def test_labels_in_order():
+    assert in_order(["10", "9", "b", "a", "-1"]) == ["-1", "9", "10", "a", "b"]

@@ -1,0 +1,155 @@
+"""Models in files: the same after a round trip, and nothing but models is read."""
+
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import skops.io
+
+import sparlow
+from sparlow import DictionaryLearner, ElasticNet, KLDivergence, SparLow, TraceQuotient
+from sparlow.models import ModelFile, ModelFileError, load_file, load_model, save
+from tests import cases
+
+X, Y, _ = cases.labelled(60, 12, 20)
+
+
+def fitted(criterion="lda", y=Y, **options):
+    options = {"n_atoms": 20, "max_iter": 2, "random_state": 0, **options}
+    return SparLow(criterion, **options).fit(X, y)
+
+
+def assert_same(model, again):
+    np.testing.assert_array_equal(model.transform(X), again.transform(X))
+    for name in ("dictionary_", "projection_", "components_", "embedding_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(again, name))
+    assert model.history_.keys() == again.history_.keys()
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(values, again.history_[name])
+    assert (again.criterion_, again.prior_, again.stop_reason_) == (model.criterion_, model.prior_, model.stop_reason_)
+
+
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_every_criterion_comes_back_bit_for_bit(name, tmp_path):
+    criterion = cases.CRITERIA[name]
+    y = cases.hide_labels(Y) if criterion.supervision == "semi" else Y
+    model = fitted(criterion, y)
+    save(model, tmp_path / "m.sparlow")
+    again = load_model(tmp_path / "m.sparlow")
+    assert_same(model, again)
+    assert model.score(X, Y) == again.score(X, Y)
+    assert again.get_params()["criterion"] == criterion
+    if criterion.targets:
+        np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_other_models_priors_and_labels_come_back(tmp_path):
+    path = tmp_path / "m.sparlow"
+    words = np.array(["ant", "bee", "cat", "dog"])[Y]
+    hidden = np.where(cases.hide_labels(Y) < 0, -1, words.astype(object))
+    for model in (
+        fitted(prior=KLDivergence(0.05, mean=0.01, threshold=0.03)),
+        fitted("lda", words, prior=ElasticNet(0.05, 0.01, positive=True), n_components=2),
+        fitted("sda", hidden),
+        fitted("mvr", X[:, :2] + 0.1),
+        fitted("lda", dictionary=X[:15], n_atoms=None, validation_fraction=0.3),
+    ):
+        save(model, path)
+        again = load_model(path)
+        assert_same(model, again)
+        if hasattr(model, "classes_"):
+            assert again.classes_.tolist() == model.classes_.tolist()
+    for model in (TraceQuotient("lda").fit(X, Y), DictionaryLearner(10, random_state=0).fit(X)):
+        save(model, path)
+        np.testing.assert_array_equal(
+            np.asarray(load_model(path).transform(X).sum()), np.asarray(model.transform(X).sum())
+        )
+
+
+def test_what_is_kept_beside_the_model_comes_back(tmp_path):
+    held = ModelFile(fitted("pca"), (3, 4), Y, ("a", "b"), {"source": "here", "n_samples": 60})
+    save(held, tmp_path / "m.sparlow")
+    again = load_file(tmp_path / "m.sparlow")
+    assert (again.image_shape, again.feature_names, again.data) == ((3, 4), ("a", "b"), held.data)
+    assert again.version == sparlow.__version__
+    np.testing.assert_array_equal(again.training_labels(), Y)
+    assert ModelFile(fitted("pca")).training_labels() is None
+    known = ModelFile(fitted("sda", cases.hide_labels(Y))).training_labels()
+    assert known.tolist() == cases.hide_labels(Y).tolist()
+
+
+def test_callbacks_are_code_and_stay_behind(tmp_path):
+    model = fitted(callback=lambda row: False)
+    save(model, tmp_path / "m.sparlow")
+    assert load_model(tmp_path / "m.sparlow").callback is None
+    assert model.callback is not None
+
+
+def test_types_of_ones_own_must_be_named(tmp_path):
+    model = fitted(prior=cases.OwnPrior(tuple(np.full(20, 0.1).tolist()), 0.1))
+    save(model, tmp_path / "m.sparlow")
+    with pytest.raises(ModelFileError, match=r"WeightedSmoothL1.*trusted"):
+        load_model(tmp_path / "m.sparlow")
+    assert_same(model, load_model(tmp_path / "m.sparlow", trusted=[cases.OwnPrior]))
+
+
+class Evil:
+    """Pickled, it would raise an alarm when loaded."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("code from a file was run",))
+
+
+def test_foreign_files_are_refused_and_never_run(tmp_path):
+    path = tmp_path / "m.sparlow"
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        load_model(path)
+    for content in (b"", b"hello", pickle.dumps(Evil())):
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match="not a SparLow model, or it is damaged"):
+            load_model(path)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("notes.txt", "hello")
+    with pytest.raises(ModelFileError, match="not a SparLow model"):
+        load_model(path)
+    for content in ([1, 2], {"format": "sparlow model 99"}, {"format": "sparlow model 1"}):
+        skops.io.dump(content, path)
+        with pytest.raises(ModelFileError, match=r"expected 'sparlow model 1'|something else|damaged"):
+            load_model(path)
+    skops.io.dump({"format": "sparlow model 1", "model": ElasticNet(0.1)}, path)
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_damaged_files_are_refused(share, tmp_path):
+    path = tmp_path / "m.sparlow"
+    save(fitted(), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ModelFileError):
+        load_model(path)
+    spot = int(share * len(whole))
+    path.write_bytes(whole[:spot] + bytes(64) + whole[spot + 64 :])
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+def test_only_fitted_models_are_saved_and_nothing_is_left_half_done(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="not fitted"):
+        save(SparLow(), tmp_path / "m.sparlow")
+    with pytest.raises(TypeError, match="SparLow, TraceQuotient"):
+        save(X, tmp_path / "m.sparlow")
+    save(fitted(), tmp_path / "m.sparlow")
+    before = (tmp_path / "m.sparlow").read_bytes()
+
+    def broken(content, path, **_):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(skops.io, "dump", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save(fitted("pca"), tmp_path / "m.sparlow")
+    assert (tmp_path / "m.sparlow").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["m.sparlow"]

@@ -1,0 +1,337 @@
+"""The page in a real browser: it draws, answers to the pointer and asks the network for nothing."""
+
+import json
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from sklearn.datasets import load_digits
+
+from sparlow import SparLow
+from sparlow.cli import main
+from sparlow.evaluation import compare
+from sparlow.models import ModelFile, save
+from sparlow.page import Section, document, figure, pictures, report, table
+from sparlow.page.charts import confusion, curve
+from sparlow.samples import Samples
+
+DIGITS = load_digits()
+X, Y = DIGITS.data[:240], DIGITS.target[:240]
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
+         "--disable-component-update", "--no-first-run", "--window-size=1280,1100"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    programs = [next(filter(None, map(shutil.which, names)), None)
+                for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))]  # fmt: skip
+    if None in programs:
+        pytest.fail("The tests of pages need a browser: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(programs[1]))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def held():
+    model = SparLow("lda", n_atoms=30, max_iter=2, random_state=0, validation_fraction=0.3).fit(X, Y)
+    return ModelFile(model, (8, 8), Y, version="0")
+
+
+@pytest.fixture(scope="module")
+def page(held, tmp_path_factory):
+    """A page of images with everything on it."""
+    rows = list(compare({"LDA-SparLow": held.model}, X[:160], Y[:160], X[160:], Y[160:]))
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    names = tuple(f"<b>{k}</b>.png" for k in range(len(X)))
+    samples = Samples(X, Y, (8, 8), names=names, source="digits")
+    path.write_text(report(held, samples, judgements=rows, protocol="by a split"))
+    return path
+
+
+def wait(browser, script):
+    for _ in range(600):
+        found = browser.execute_script(f"return {script}")
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited in vain for {script}")
+
+
+def open_page(browser, path):
+    """Open a file; afterwards the logs hold only what belongs to it."""
+    browser.get("about:blank")
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)
+    browser.get(path.as_uri())
+    wait(browser, "document.readyState === 'complete'")
+
+
+def open_plot(browser, path):
+    open_page(browser, path)
+    wait(browser, "document.getElementById('plot').dataset.visible && document.getElementById('plot').dataset.ready")
+    return browser.find_element(By.ID, "plot")
+
+
+def settle(browser):
+    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
+
+
+def pixels(browser):
+    settle(browser)
+    return browser.execute_script("return document.getElementById('plot').toDataURL()")
+
+
+def point(browser, plot, sample):
+    """Move the pointer onto a sample."""
+    x, y = browser.execute_script(
+        "const [x, y] = sparlow.place(arguments[1]), box = arguments[0];"
+        "return [x - box.clientWidth / 2, y - box.clientHeight / 2]", plot, sample
+    )  # fmt: skip
+    ActionChains(browser).move_to_element_with_offset(plot, round(x), round(y)).perform()
+    settle(browser)
+
+
+def click(browser, name):
+    element = browser.find_element(By.ID, name)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
+def assert_silent(browser):
+    """No message on the console, no request but for the file itself."""
+    assert browser.get_log("browser") == []
+    sent = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"]
+    asked = [url for url in asked if not url.startswith(("data:", "blob:", "chrome"))]
+    assert len(asked) == 1
+    assert asked[0].startswith("file:")
+
+
+def grey_levels(browser, selector):
+    """How many levels of grey a picture has: one would be an empty canvas."""
+    return browser.execute_script(
+        "const c = document.querySelector(arguments[0]);"
+        "return new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size", selector
+    )  # fmt: skip
+
+
+def test_page_loads_silently_and_draws(browser, page):
+    plot = open_plot(browser, page)
+    assert plot.get_attribute("data-visible") == "240"
+    inside = browser.execute_script(
+        "const c = document.getElementById('plot'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "let n = 0; for (let k = 3; k < d.length; k += 4) n += d[k] > 0; return n"
+    )
+    assert inside > 240 * 10
+    titles = [title.text for title in browser.find_elements(By.TAG_NAME, "h2")]
+    assert titles == ["Embedding", "Atoms", "Factors", "Course of learning", "Accuracy", "Rivals", "Model"]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#atomsheet canvas")) == 30
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#factorsheet canvas")) == 9
+    assert grey_levels(browser, "#atomsheet canvas") > 5
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#rivals tbody tr")) == 4
+    assert_silent(browser)
+
+
+def test_hovering_shows_the_image_of_the_sample(browser, page):
+    plot = open_plot(browser, page)
+    box = browser.find_element(By.ID, "hover")
+    assert not box.is_displayed()
+    point(browser, plot, 11)
+    assert box.is_displayed()
+    assert ".png" in box.text
+    assert grey_levels(browser, "#hover canvas") > 3
+    shown = int(re.search(r"<b>(\d+)</b>", box.text)[1])
+    values = browser.execute_script(
+        "const c = document.querySelector('#hover canvas');"
+        "return [...c.getContext('2d').getImageData(0, 0, 8, 8).data].filter((_, k) => k % 4 === 0)"
+    )
+    assert np.corrcoef(values, X[shown])[0, 1] > 0.95  # the very image, but for compression
+    ActionChains(browser).move_to_element_with_offset(plot, -380, 250).perform()
+    settle(browser)
+    assert not box.is_displayed()
+
+
+def test_classes_are_switched_by_pointer_and_by_keyboard(browser, page):
+    plot = open_plot(browser, page)
+    before = pixels(browser)
+    button = browser.find_element(By.CSS_SELECTOR, "#classes button")
+    button.click()
+    settle(browser)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert int(plot.get_attribute("data-visible")) == np.sum(Y != 0)
+    without = pixels(browser)
+    assert without != before
+    button.send_keys(" ")
+    settle(browser)
+    assert int(plot.get_attribute("data-visible")) == 240
+    click(browser, "none")
+    settle(browser)
+    assert int(plot.get_attribute("data-visible")) == 0
+    click(browser, "all")
+    assert pixels(browser) not in (without, "")
+    assert_silent(browser)
+
+
+def test_three_dimensions_turn_and_views_change(browser, page):
+    plot = open_plot(browser, page)
+    flat = pixels(browser)
+    click(browser, "three")
+    deep = pixels(browser)
+    ActionChains(browser).drag_and_drop_by_offset(plot, 120, 40).perform()
+    turned = pixels(browser)
+    plot.send_keys("+")
+    near = pixels(browser)
+    click(browser, "reset")
+    assert pixels(browser) == deep
+    notes = set()
+    for option in browser.find_elements(By.CSS_SELECTOR, "#view option"):
+        option.click()
+        notes.add(browser.find_element(By.ID, "viewnote").text)
+    assert len(notes) == 3
+    assert len({flat, deep, turned, near}) == 4
+    assert_silent(browser)
+
+
+def test_a_click_tells_which_atoms_explain_the_sample(browser, page, held):
+    open_plot(browser, page)
+    browser.execute_script("sparlow.explain(7)")
+    code = held.model.encode(X[[7]]).toarray().ravel()
+    largest = np.argsort(-np.abs(code))[:6]
+    captions = [c.text for c in browser.find_elements(By.CSS_SELECTOR, "#largest figcaption")]
+    for caption, atom in zip(captions, largest, strict=True):
+        assert f"no. {atom})" in caption
+        assert float(caption.split()[0].replace("−", "-")) == pytest.approx(code[atom], abs=0.006)
+    rebuilt = browser.execute_script(
+        "const c = document.querySelectorAll('#pair canvas')[1];"
+        "return [...c.getContext('2d').getImageData(0, 0, 8, 8).data].filter((_, k) => k % 4 === 0)"
+    )
+    assert np.corrcoef(rebuilt, code @ held.model.dictionary_)[0, 1] > 0.99
+    first = browser.find_element(By.CSS_SELECTOR, "#pair").text
+    browser.execute_script(
+        "const s = document.getElementById('most'); s.value = 1; s.dispatchEvent(new Event('input'))"
+    )
+    assert "largest 1 atom" in browser.find_element(By.ID, "pair").text != first
+    before = pixels(browser)
+    browser.execute_script("document.querySelector('#atomsheet button').click()")
+    assert pixels(browser) != before
+    assert "use atom" in browser.find_element(By.ID, "marked").text
+
+
+def test_themes_and_tabs(browser, page):
+    open_plot(browser, page)
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    before = browser.execute_script(colour)
+    click(browser, "theme")
+    assert browser.execute_script(colour) != before
+    click(browser, "tab-SVM")
+    assert browser.find_element(By.ID, "confusion-SVM").is_displayed()
+    assert not browser.find_element(By.ID, "confusion-1NN").is_displayed()
+    assert_silent(browser)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_samples_that_are_no_images_and_have_no_labels(width, browser, tmp_path):
+    model = SparLow("pca", width, n_atoms=20, max_iter=1, random_state=0).fit(X)
+    path = tmp_path / "report.html"
+    path.write_text(report(ModelFile(model), Samples(X, source="table.csv")))
+    plot = open_plot(browser, path)
+    browser.execute_script("sparlow.explain(3)")
+    point(browser, plot, 3)
+    assert browser.find_element(By.ID, "hover").is_displayed()
+    assert browser.find_element(By.ID, "three").is_enabled() == (width > 2)
+    assert_silent(browser)
+
+
+def test_ten_thousand_points_stay_light(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, len(X), 10_000)
+    images = np.clip(X[rows] + rng.normal(0, 0.5, (10_000, 64)), 0, 16)
+    model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0).fit(X, Y)
+    path = tmp_path / "report.html"
+    path.write_text(report(ModelFile(model), Samples(images, Y[rows], (8, 8), source="many")))
+    assert path.stat().st_size < 6e6
+    plot = open_plot(browser, path)
+    assert plot.get_attribute("data-visible") == "10000"
+    assert_silent(browser)
+
+
+def test_more_samples_than_can_be_shown_are_drawn_from(held):
+    text = report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50)
+    assert "50 of 240 samples, drawn at random" in text
+    assert json.loads(re.search(r'id="data" type="application/json">(.*?)</script>', text)[1])["n"] == 50
+
+
+def test_documents_of_tables_and_figures(browser, tmp_path):
+    png = b"\x89PNG\r\n\x1a\n" + bytes(20)
+    sections = [
+        Section("Table <1>", table([["PCA", "91.2", 3], ["ours & more", "97.0 ± 0.1", 4]], ["", "%", "s"], strong=[1])),
+        Section("Figure", figure(curve([0, 1, 2], [1, 2, 3], "f"), "a <curve>"), "What it shows"),
+        Section("Confusion", figure(confusion(np.array([[3, 1], [0, 4]]), ["a", "b"], "c"))),
+    ]
+    assert 'src="data:image/png;base64,' in figure(png, "a picture")
+    path = tmp_path / "d.html"
+    path.write_text(document("Evidence </title>", sections, facts={"runs": 3}, lead="of <all>"))
+    open_page(browser, path)
+    assert browser.title == "Evidence </title>"
+    cells = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "tr.ours td")]
+    assert cells == ["ours & more", "97.0 ± 0.1", "4"]
+    assert browser.find_element(By.CSS_SELECTOR, "figcaption").text == "a <curve>"
+    assert [rect.text for rect in browser.find_elements(By.CSS_SELECTOR, "text.count")] == ["3", "1", "4"]
+    assert_silent(browser)
+
+
+def test_data_cannot_break_out_of_its_element():
+    text = document("t", [], data={"name": "</script><script>alert(1)</script>"})
+    assert "<script>alert" not in text
+    found = re.search(r'application/json">(.*?)</script>', text)[1]
+    assert json.loads(found) == {"name": "</script><script>alert(1)</script>"}
+
+
+def test_codes_are_packed_largest_first():
+    matrix = sp.csr_array(np.array([[0.0, 0.5, -2.0], [0, 0, 0], [1.0, 0, 0]]))
+    packed = pictures.codes(matrix)
+    decode = {"start": np.uint32, "atom": np.uint16, "value": np.int16}
+    import base64
+
+    found = {name: np.frombuffer(base64.b64decode(packed[name]), kind) for name, kind in decode.items()}
+    assert found["start"].tolist() == [0, 2, 2, 3]
+    assert found["atom"].tolist() == [2, 1, 0]
+    np.testing.assert_allclose(found["value"] * packed["scale"], [-2, 0.5, 1], atol=1e-4)
+
+
+def test_smaller_pictures_are_a_linear_map():
+    rows = np.random.default_rng(0).random((3, 64)).astype(np.float32)
+    small = pictures.resized(rows, (8, 8), (4, 4))
+    np.testing.assert_allclose(small[0], rows[0].reshape(4, 2, 4, 2).mean(axis=(1, 3)).ravel(), rtol=1e-5)
+    both = pictures.resized(rows[:1] + 2 * rows[1:2], (8, 8), (4, 4))
+    np.testing.assert_allclose(both, small[:1] + 2 * small[1:2], rtol=1e-5)
+
+
+def test_report_command(held, tmp_path, browser, capsys):
+    save(held, tmp_path / "m.sparlow")
+    np.savez(tmp_path / "a.npz", images=DIGITS.images[240:400], labels=DIGITS.target[240:400])
+    np.savez(tmp_path / "b.npz", images=DIGITS.images[:240], labels=Y)
+    words = ["report", str(tmp_path / "m.sparlow"), str(tmp_path / "a.npz"), "-o", str(tmp_path / "r.html"), "--json"]
+    assert main([*words, "--train", str(tmp_path / "b.npz"), "--classifiers", "1NN"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    expected = held.model.score(DIGITS.data[240:400], DIGITS.target[240:400])
+    assert told["accuracy"]["LDA-SparLow"]["1NN"] == expected
+    assert len(told["accuracy"]) == 4
+    assert open_plot(browser, tmp_path / "r.html").get_attribute("data-visible") == "160"
+    assert main([*words, "--no-rivals", "--classifiers", "1NN", "--test-fraction", "0.4"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["accuracy"]) == ["LDA-SparLow"]
+    assert "96 of the samples and judged on the other 64" in told["protocol"]

@@ -1,0 +1,199 @@
+"""Samples from files of every kind come out the same; what cannot be read is named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from sparlow.samples import Reading, SamplesError, read, tidy_labels
+
+RNG = np.random.default_rng(0)
+X = np.round(RNG.random((9, 6)), 3)
+Y = np.repeat([0, 1, 2], 3)
+WORDS = np.array(["ant", "bee", "cat"])[Y]
+
+
+def test_arrays(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=Y)
+    found = read(tmp_path / "a.npz")
+    np.testing.assert_array_equal(found.X, X)
+    np.testing.assert_array_equal(found.y, Y)
+    assert found.shape is None
+    assert found.source == str(tmp_path / "a.npz")
+    assert read(tmp_path / "a.npz", Reading(size=(2, 3))).shape == (2, 3)
+    np.savez(tmp_path / "b.npz", images=(255 * X).astype(np.uint8).reshape(9, 2, 3), labels=WORDS)
+    found = read(tmp_path / "b.npz")
+    np.testing.assert_allclose(found.X, (255 * X).astype(np.uint8) / 255)
+    assert found.shape == (2, 3)
+    assert found.y.tolist() == WORDS.tolist()
+    np.save(tmp_path / "c.npy", X.astype(np.float32))
+    (tmp_path / "labels.txt").write_text("\n".join(WORDS) + "\n")
+    np.save(tmp_path / "labels.npy", Y)
+    found = read(tmp_path / "c.npy", Reading(labels=tmp_path / "labels.txt"))
+    assert found.X.dtype == np.float32
+    assert found.y.tolist() == WORDS.tolist()
+    assert read(tmp_path / "c.npy", Reading(labels=tmp_path / "labels.npy")).y.tolist() == Y.tolist()
+    assert read(tmp_path / "c.npy").y is None
+    colour = RNG.random((4, 2, 3, 3))
+    np.save(tmp_path / "d.npy", colour)
+    grey = colour[..., 0] * 0.299 + colour[..., 1] * 0.587 + colour[..., 2] * 0.114
+    np.testing.assert_allclose(read(tmp_path / "d.npy").X, grey.reshape(4, 6))
+
+
+def test_files_of_two_parts(tmp_path):
+    np.savez(tmp_path / "a.npz", X_train=X[:6], y_train=Y[:6], X_test=X[6:], y_test=Y[6:])
+    with pytest.raises(SamplesError, match="--part train, test or all"):
+        read(tmp_path / "a.npz")
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="train")).X, X[:6])
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="test")).y, Y[6:])
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="all")).X, X)
+
+
+def frame(labels):
+    table = pd.DataFrame(X, columns=[f"f{k}" for k in range(6)])
+    table.insert(2, "species", labels)
+    return table
+
+
+@pytest.mark.parametrize("labels", [Y, WORDS], ids=["numbers", "words"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_tables(labels, suffix, tmp_path):
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        frame(labels).to_parquet(path)
+    else:
+        frame(labels).to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
+    found = read(path, Reading(label_column="species"))
+    np.testing.assert_array_equal(found.X, X)
+    assert found.y.tolist() == labels.tolist()
+    assert found.feature_names == ("f0", "f1", "f2", "f3", "f4", "f5")
+    assert read(path, Reading(label_column="2")).y.tolist() == labels.tolist()
+    turned = read(path, Reading(label_column="species", columns=("f5", "f1")))
+    np.testing.assert_array_equal(turned.X, X[:, [5, 1]])
+    with pytest.raises(SamplesError, match=r"lacks columns.*f9"):
+        read(path, Reading(label_column="species", columns=("f9",)))
+    with pytest.raises(SamplesError, match=r"no column 'colour'.*f0"):
+        read(path, Reading(label_column="colour"))
+
+
+def test_labels_are_found_where_they_usually_are(tmp_path):
+    path = tmp_path / "a.csv"
+    frame(Y).rename(columns={"species": "Label"}).to_csv(path, index=False)
+    assert read(path).y.tolist() == Y.tolist()
+    frame(WORDS).to_csv(path, index=False, header=False)
+    found = read(path)
+    assert found.y.tolist() == WORDS.tolist()
+    assert found.feature_names is None
+    np.testing.assert_array_equal(found.X, X)
+    pd.DataFrame(X).to_csv(path, index=False, header=False, sep=";")
+    assert read(path).y is None
+    numbers = pd.DataFrame(X, columns=range(6))
+    numbers["y"] = Y
+    numbers.to_csv(path, index=False)  # a header of numbers and one word
+    assert read(path, Reading(label_column="y")).y.tolist() == Y.tolist()
+    assert read(path, Reading(header=True)).y.tolist() == Y.tolist()
+    assert len(read(path, Reading(label_column="-1", header=False)).X) == 10
+
+
+def test_unlabelled_samples():
+    assert tidy_labels(np.array(["1", "", "2"])).tolist() == [1, -1, 2]
+    assert tidy_labels(np.array(["a", "", "b"])).tolist() == ["a", -1, "b"]
+    assert tidy_labels(np.array(["a", "?", "b"]), "?").tolist() == ["a", -1, "b"]
+    assert tidy_labels(np.array([0, 9, 2]), "9").tolist() == [0, -1, 2]
+    assert tidy_labels(np.array([1.0, 2.0])).dtype.kind == "i"
+    assert tidy_labels(np.array([1.5, 2.0])).dtype.kind == "f"
+    assert tidy_labels(np.array([True, False])).tolist() == [1, 0]
+    assert tidy_labels(np.zeros((3, 2))).shape == (3, 2)
+
+
+def make_folder(path, size=(4, 3)):
+    for row, (vector, word) in enumerate(zip(X, WORDS, strict=True)):
+        (path / word).mkdir(parents=True, exist_ok=True)
+        grey = np.round(255 * np.resize(vector, size)).astype(np.uint8)
+        Image.fromarray(grey).save(path / word / f"{row}.png")
+    return path
+
+
+def test_folders_of_images(tmp_path):
+    folder = make_folder(tmp_path / "a")
+    (folder / "ant" / "readme.txt").write_text("not an image")
+    (folder / ".hidden").mkdir()
+    Image.new("L", (3, 4)).save(folder / ".hidden" / "x.png")
+    found = read(folder)
+    assert found.shape == (4, 3)
+    assert found.y.tolist() == WORDS.tolist()
+    assert found.names[0] == "ant/0.png"
+    np.testing.assert_allclose(found.X, np.array([np.round(255 * np.resize(v, 12)) for v in X]) / 255)
+    assert read(folder, Reading(unlabelled="bee")).y.tolist() == [-1 if w == "bee" else w for w in WORDS]
+    Image.new("RGB", (3, 4), (255, 0, 0)).save(folder / "top.png")
+    found = read(folder)
+    assert found.y.tolist() == [*WORDS.tolist(), -1]
+    np.testing.assert_allclose(found.X[-1], 76 / 255)
+    small = read(folder, Reading(size=(2, 2)))
+    assert small.X.shape == (10, 4)
+    Image.new("L", (9, 9)).save(folder / "ant" / "large.png")
+    with pytest.raises(SamplesError, match=r"large.png is 9x9.*--size"):
+        read(folder)
+
+
+def test_orientation_of_photographs_and_deep_images(tmp_path):
+    (tmp_path / "a").mkdir()
+    picture = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(4, 3))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    picture.save(tmp_path / "a" / "0.png", exif=exif)
+    found = read(tmp_path)
+    assert found.shape == (3, 4)
+    np.testing.assert_allclose(found.X[0].reshape(3, 4) * 255, np.rot90(np.arange(12).reshape(4, 3), -1))
+    (tmp_path / "b").mkdir()
+    Image.fromarray(np.full((3, 4), 257 * 100, np.uint16)).save(tmp_path / "b" / "0.png")
+    np.testing.assert_allclose(read(tmp_path).X[1] * 255, 100)
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    def refuse(match, path, **how):
+        with pytest.raises(SamplesError, match=match):
+            read(path, Reading(**how))
+
+    refuse("no file or folder", tmp_path / "nothing")
+    refuse("holds no images", tmp_path)
+    for name in ("a.npz", "a.npy", "a.parquet"):
+        (tmp_path / name).write_bytes(b"nonsense")
+        refuse("cannot be read as a", tmp_path / name)
+    (tmp_path / "a.doc").write_text("hello")
+    refuse(r"\.npz, \.npy", tmp_path / "a.doc")
+    (tmp_path / "a.csv").write_text("")
+    refuse("empty", tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n")
+    refuse("no samples", tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3\n")
+    refuse("line 3 has 1 cells", tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,q\n3,y,r\n")
+    refuse(r"'b' has 'x'.*--label-column b", tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,nan\n")
+    refuse("sample 1 has a missing", tmp_path / "a.csv")
+    np.save(tmp_path / "a.npy", X)
+    (tmp_path / "l.txt").write_text("1\n2\n")
+    refuse("2 labels for 9 samples", tmp_path / "a.npy", labels=tmp_path / "l.txt")
+    refuse("no file of labels", tmp_path / "a.npy", labels=tmp_path / "m.txt")
+    refuse("no image of 5x5", tmp_path / "a.npy", size=(5, 5))
+    np.save(tmp_path / "a.npy", X.reshape(9, 2, 3))
+    refuse("leave --size out", tmp_path / "a.npy", size=(3, 2))
+    np.save(tmp_path / "a.npy", X[0])
+    refuse("expected an array", tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", WORDS)
+    refuse("must be numbers", tmp_path / "a.npy")
+    np.savez(tmp_path / "a.npz", weights=X)
+    refuse("holds the arrays weights", tmp_path / "a.npz")
+    np.save(tmp_path / "p.npy", np.array([{}]), allow_pickle=True)
+    refuse("cannot be read", tmp_path / "p.npy")
+    (tmp_path / "f" / "a").mkdir(parents=True)
+    (tmp_path / "f" / "a" / "x.png").write_bytes(b"nonsense")
+    refuse(r"x.png is not an image", tmp_path / "f")
+
+
+def test_fingerprints_tell_samples_apart(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    found = read(tmp_path / "a.npy")
+    assert found.fingerprint() == read(tmp_path / "a.npy").fingerprint()
+    assert found.fingerprint() != found.take(np.arange(8)).fingerprint()
