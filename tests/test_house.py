@@ -21,7 +21,7 @@ FLOORS = [
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
     ["problem", "defaults"],
-    ["estimators"],
+    ["estimators", "images"],
     ["datasets"],
     ["plots"],
     ["experiments"],

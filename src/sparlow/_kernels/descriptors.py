@@ -111,7 +111,7 @@ def histograms(maps, lefts, tops, starts, weights):
     ``top + starts[j] + y, left + starts[i] + x`` that are in the image. Weights of the two directions are apart, so
     pixels are summed along x first, once for all patches of a column.
     """
-    width, height, _ = maps.shape
+    height = maps.shape[1]
     across, down = lefts.shape[0], tops.shape[0]
     line, strip = np.empty(height * ORIENTATIONS, np.float32), np.empty((height, 4, ORIENTATIONS), np.float32)
     rows = strip.reshape(height, 4 * ORIENTATIONS)

@@ -8,7 +8,22 @@ Three scikit-learn transformers, to be put in a pipeline:
 from .bags import Bag, Bags
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
+from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, scspm
 from .pyramid import SpatialPyramid
 from .reading import UnreadableImageError, read_gray
 
-__all__ = ["DHOG", "Bag", "Bags", "Codebook", "DenseSIFT", "SpatialPyramid", "UnreadableImageError", "read_gray"]
+__all__ = [
+    "DHOG",
+    "Bag",
+    "Bags",
+    "Codebook",
+    "DenseSIFT",
+    "HistogramIntersection",
+    "SpatialPyramid",
+    "UnreadableImageError",
+    "histogram_intersection",
+    "kspm",
+    "llc",
+    "read_gray",
+    "scspm",
+]

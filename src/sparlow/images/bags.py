@@ -93,7 +93,7 @@ class Bags(Sequence[Bag]):
         if np.ndim(index) == 1:
             chosen = np.asarray(index)
             rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-            return Bags([self._items[i] for i in rows], self._steps)
+            return Bags([self._items[int(i)] for i in rows], self._steps)
         value = self._items[operator.index(index)]
         for step in self._steps:
             value = step.function(value)

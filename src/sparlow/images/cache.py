@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pathlib
 import tempfile
@@ -31,7 +32,7 @@ class RowCache:
     def get(self, key: str) -> Row | None:
         """Indices and values, or None where there is no such row, or a damaged file."""
         try:
-            with np.load(self._path(key), allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(self._path(key).read_bytes()), allow_pickle=False) as arrays:
                 return arrays["indices"], arrays["values"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None

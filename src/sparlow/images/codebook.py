@@ -148,7 +148,8 @@ class Codebook(TransformerMixin, BaseEstimator):
         ----------
         X : Bags
             Bags of descriptors.
-        y : ignored
+        y : object, optional
+            Ignored.
 
         Returns
         -------
@@ -211,8 +212,8 @@ class Codebook(TransformerMixin, BaseEstimator):
 
     def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
         prior = ElasticNet(0.15) if self.prior is None else self.prior
-        options = {"n_iter": self.max_iter or 3, "random_state": rng, "n_jobs": self.n_jobs}
-        self.words_ = online(sample, self.n_words, prior, **options)
+        passes = self.max_iter or 3
+        self.words_ = online(sample, self.n_words, prior, n_iter=passes, random_state=rng, n_jobs=self.n_jobs)
         if self.coding == "sparse":
             return SparseCoding(self.words_, prior)
         templates = sample[rng.permutation(len(sample))[: self.n_templates]]

@@ -118,7 +118,7 @@ def _without_own(indices: Array) -> Array:
 
 @dataclass(frozen=True)
 class LaplacianCoding:
-    """LSc: φ(x) = argmin over φ of ½‖x − φD‖² + l1‖φ‖₁ + l2/2‖φ‖² + pull/2 Σₜ wₜ‖φ − φₜ‖².
+    """LSc: φ(x) = argmin over φ of ½‖x − φD‖² + l1‖φ‖₁ + l2‖φ‖² + pull/2 Σₜ wₜ‖φ − φₜ‖².
 
     t runs over the nearest templates, whose codes are fixed; Σw = 1. The last term is pull/2‖φ − φ̄‖² and a constant,
     so this is sparse coding of [x, √pull φ̄] with the atoms [d, √pull e], all divided by √(1 + pull) so that atoms have

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -36,26 +37,6 @@ class _Window:
     def total(self) -> float:
         """The weight of all pixels together."""
         return float(self.weights.sum()) ** 2
-
-
-def _gaussian_window(patch: int) -> _Window:
-    """Linear interpolation between the centres of cells, times a Gaussian whose deviation is half the patch."""
-    cell, middle = patch / 4, (patch - 1) / 2
-    centres = middle + cell * (np.arange(4) - 1.5)
-    starts = np.ceil(centres - cell).astype(np.int64)
-    x = starts[:, None] + np.arange(int(2 * cell) + 1)
-    tent = np.maximum(0.0, 1 - np.abs(x - centres[:, None]) / cell)
-    return _Window(patch, starts, (tent * np.exp(-0.5 * ((x - middle) / (patch / 2)) ** 2)).astype(np.float32))
-
-
-def _flat_window(patch: int) -> _Window:
-    """Each cell is a box of a quarter of the patch; a pixel on its edge counts by the part that lies within."""
-    edges = np.arange(5) * patch / 4
-    starts = np.floor(edges[:4]).astype(np.int64)
-    taps = int(max(np.ceil(edges[1:]) - starts))
-    x = starts[:, None] + np.arange(taps)
-    inside = np.minimum(x + 1, edges[1:, None]) - np.maximum(x, edges[:4, None])
-    return _Window(patch, starts, np.maximum(inside, 0).astype(np.float32))
 
 
 def _gaussian_taps(sigma: float) -> Array:
@@ -115,7 +96,7 @@ def _grid(length: int, patch: int, step: int) -> Array:
     return np.arange(spare // 2, length - patch + 1, step)
 
 
-class _DenseDescriptor(TransformerMixin, BaseEstimator):
+class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
     """The manners that all dense descriptors share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -126,7 +107,6 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator):
         "max_side": [Interval(Integral, 4, None, closed="left"), None],
         "on_error": [StrOptions({"raise", "skip"})],
     }
-    _window: ClassVar[Callable[[int], _Window]]
 
     patch: int | Sequence[int]
     step: int
@@ -143,7 +123,8 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator):
         ----------
         X : sequence of images, optional
             Not looked at.
-        y : ignored
+        y : object, optional
+            Ignored.
 
         Returns
         -------
@@ -178,6 +159,11 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator):
         """Accept any choice, so that pipelines can be told: bags are not tables and stay bags."""
         return self
 
+    @staticmethod
+    @abstractmethod
+    def _window(patch: int) -> _Window:
+        """How much the pixels of a patch count in its cells."""
+
     def _patches(self) -> tuple[int, ...]:
         patches = tuple(int(size) for size in np.atleast_1d(self.patch))
         if not patches or min(patches) < 4:
@@ -185,7 +171,7 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator):
         return patches
 
     def _extractor(self) -> _Extractor:
-        windows = tuple(type(self)._window(size) for size in self._patches())
+        windows = tuple(self._window(size) for size in self._patches())
         taps = _gaussian_taps(self.smooth)
         return _Extractor(windows, self.step, taps, self.contrast, self.max_side, self.on_error == "skip")
 
@@ -215,7 +201,7 @@ class DenseSIFT(_DenseDescriptor):
         Distance of neighbouring patches. The grid is centred and patches lie within the image.
     smooth : float, default=1.0
         Standard deviation of the Gaussian that the image is smoothed with first.
-    contrast : float, default=0.005
+    contrast : float, default=0.0005
         Patches whose 128 numbers, with grey values from 0 to 1 and weights of pixels that add up to one, have a norm
         of at most this are set to zero.
     max_side : int or None, default=300
@@ -237,15 +223,13 @@ class DenseSIFT(_DenseDescriptor):
 
     """
 
-    _window = staticmethod(_gaussian_window)
-
     def __init__(
         self,
         patch: int | Sequence[int] = 16,
         step: int = 8,
         *,
         smooth: float = 1.0,
-        contrast: float = 0.005,
+        contrast: float = 0.0005,
         max_side: int | None = 300,
         on_error: str = "raise",
     ) -> None:
@@ -255,6 +239,16 @@ class DenseSIFT(_DenseDescriptor):
         self.contrast = contrast
         self.max_side = max_side
         self.on_error = on_error
+
+    @staticmethod
+    def _window(patch: int) -> _Window:
+        """Linear interpolation between the centres of cells, times a Gaussian whose deviation is half the patch."""
+        cell, middle = patch / 4, (patch - 1) / 2
+        centres = middle + cell * (np.arange(4) - 1.5)
+        starts = np.ceil(centres - cell).astype(np.int64)
+        x = starts[:, None] + np.arange(int(2 * cell) + 1)
+        tent = np.maximum(0.0, 1 - np.abs(x - centres[:, None]) / cell)
+        return _Window(patch, starts, (tent * np.exp(-0.5 * ((x - middle) / (patch / 2)) ** 2)).astype(np.float32))
 
 
 class DHOG(_DenseDescriptor):
@@ -279,15 +273,13 @@ class DHOG(_DenseDescriptor):
 
     """
 
-    _window = staticmethod(_flat_window)
-
     def __init__(
         self,
         patch: int | Sequence[int] = (16, 25, 31),
         step: int = 8,
         *,
         smooth: float = 0.0,
-        contrast: float = 0.005,
+        contrast: float = 0.0005,
         max_side: int | None = 300,
         on_error: str = "raise",
     ) -> None:
@@ -297,3 +289,13 @@ class DHOG(_DenseDescriptor):
         self.contrast = contrast
         self.max_side = max_side
         self.on_error = on_error
+
+    @staticmethod
+    def _window(patch: int) -> _Window:
+        """Each cell is a box of a quarter of the patch; a pixel on its edge counts by the part that lies within."""
+        edges = np.arange(5) * patch / 4
+        starts = np.floor(edges[:4]).astype(np.int64)
+        taps = int(max(np.ceil(edges[1:]) - starts))
+        x = starts[:, None] + np.arange(taps)
+        inside = np.minimum(x + 1, edges[1:, None]) - np.maximum(x, edges[:4, None])
+        return _Window(patch, starts, np.maximum(inside, 0).astype(np.float32))

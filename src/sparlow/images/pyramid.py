@@ -149,7 +149,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         ----------
         X : Bags
             Bags of codes.
-        y : ignored
+        y : object, optional
+            Ignored.
 
         Returns
         -------
@@ -193,7 +194,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : object, optional
+            Ignored.
 
         Returns
         -------

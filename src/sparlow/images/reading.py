@@ -106,7 +106,9 @@ def _pillow() -> Any:
 
 def _gray_picture(picture: Any, max_side: int | None, pil: Any) -> Array:
     if max_side is not None and picture.format == "JPEG":
-        picture.draft("L", (max_side, max_side))  # decode large files at a fraction of their size, no smaller than asked
+        picture.draft(
+            "L", (max_side, max_side)
+        )  # decode large files at a fraction of their size, no smaller than asked
     if picture.getexif().get(_ORIENTATION, 1) != 1:
         from PIL import ImageOps
 

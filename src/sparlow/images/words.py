@@ -53,10 +53,15 @@ def kmeans(X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int
     Parameters
     ----------
     X : float32 array of shape (n, m)
+        Descriptors.
     n_words : int
+        Number of centres.
     max_iter : int
+        The most passes over the descriptors.
     random_state : int or RandomState, optional
+        From where to start.
     n_jobs : int, optional
+        Threads.
 
     Returns
     -------
