@@ -21,7 +21,7 @@ FLOORS = [
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
     ["problem", "defaults"],
-    ["estimators"],
+    ["estimators", "images"],
     ["datasets", "samples", "models", "evaluation"],
     ["plots", "page"],
     ["experiments"],
@@ -151,6 +151,14 @@ def test_coding_example_runs(tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 4
 
 
+def test_pictures_example_runs(tmp_path, capsys):
+    accuracies = cases.load_example("pictures").main(tmp_path, per_kind=12)
+    floor, *others = accuracies.values()
+    assert min(others) > floor + 20
+    assert "keeps its row, of 0 nonzeros" in capsys.readouterr().out
+    assert (tmp_path / "pictures.png").exists()
+
+
 def test_prior_example_runs(capsys):
     cases.load_example("own_prior").main()
     assert "e-1" in capsys.readouterr().out
@@ -166,7 +174,7 @@ def assert_says(said, promised):
     np.testing.assert_allclose(*numbers, rtol=0.02)
 
 
-PAGES = ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md", "docs/command_line.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md", "docs/command_line.md", "docs/images.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -7,7 +7,9 @@ Numba compiles a kernel afresh when the file of the kernel changes, not when a p
 after a change of ``algebra.py`` run ``make clean`` or touch the files that use it.
 """
 
+from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
 from .coding import ADD_LIMIT, FAR, encode_chunk
+from .descriptors import gradients, histograms, normalise, orientation_maps, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
@@ -19,11 +21,22 @@ __all__ = [
     "accumulate",
     "add_diagonal_form",
     "add_graph_form",
+    "add_to_words",
     "compile_scalar",
     "encode_chunk",
     "factored_entries",
+    "gradients",
+    "histograms",
+    "intersections",
+    "local_weights",
     "map_scalar",
+    "nearest_words",
+    "normalise",
+    "orientation_maps",
+    "pool_max",
+    "pool_sum",
     "pursue_chunk",
+    "smooth",
     "solve_supports",
     "transposed_products",
     "update_atoms",

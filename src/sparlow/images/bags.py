@@ -1,0 +1,165 @@
+"""Bags of descriptors, computed when asked for: what the stages of the chain hand to each other.
+
+A stage does not hold what it makes of a set. It returns :class:`Bags`, which remembers the pictures and what to do with
+each of them; the last stage goes through it picture by picture. So memory does not grow with the set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .reading import content_key, name_of
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Bag:
+    """What is known of one picture.
+
+    Parameters
+    ----------
+    values : array of shape (k, m) or csr_array of shape (k, n_words)
+        Descriptors, or their codes over a codebook.
+    positions : array of shape (k, 2)
+        Centres x, y of their patches, in pixels of the picture as it was used.
+    size : (int, int)
+        Its width and height.
+    error : str or None
+        Why the picture could not be used; the bag is empty then.
+
+    """
+
+    values: Any
+    positions: Array
+    size: tuple[int, int]
+    error: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def with_values(self, values: Array | sp.csr_array) -> Bag:
+        """The same places with other numbers."""
+        return replace(self, values=values)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a stage does with one picture or bag, and the words that tell it from any other."""
+
+    function: Callable[[Any], Bag]
+    width: int
+    signature: str
+
+
+class Bags(Sequence[Bag]):
+    """A sequence of bags, each computed when it is asked for.
+
+    ``bags[3]`` computes one; ``bags[10:20]`` and ``bags[[1, 5]]`` are sequences again, of which nothing is computed.
+
+    Parameters
+    ----------
+    items : sequence
+        Pictures, or bags.
+    steps : tuple of Step
+        What is done with each, in turn.
+
+    """
+
+    def __init__(self, items: Sequence[Any], steps: tuple[Step, ...] = ()) -> None:
+        self._items = items
+        self._steps = steps
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Bag: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int]) -> Bags: ...
+    def __getitem__(self, index: Any) -> Bag | Bags:
+        """One bag, or the sequence of some of them."""
+        if isinstance(index, slice):
+            return Bags(self._items[index], self._steps)
+        if np.ndim(index) == 1:
+            chosen = np.asarray(index)
+            rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+            return Bags([self._items[int(i)] for i in rows], self._steps)
+        value = self._items[operator.index(index)]
+        for step in self._steps:
+            value = step.function(value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bags of rows of width {self.width}, computed when asked for>"
+
+    @property
+    def width(self) -> int:
+        """The number of columns of each bag."""
+        if self._steps:
+            return self._steps[-1].width
+        return int(self._items[0].values.shape[1]) if len(self) else 0
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is done with each item."""
+        return self._steps
+
+    def then(self, step: Step) -> Bags:
+        """The same sequence with one more step."""
+        return Bags(self._items, (*self._steps, step))
+
+    def key(self, index: int, further: str = "") -> str:
+        """A digest of the content of an item, of all that is done with it, and of further words."""
+        item = self._items[index]
+        digest = hashlib.blake2b(digest_size=20)
+        digest.update(_bag_key(item) if isinstance(item, Bag) else content_key(item).encode())
+        for step in self._steps:
+            digest.update(step.signature.encode())
+        digest.update(further.encode())
+        return digest.hexdigest()
+
+    def name(self, index: int) -> str:
+        """What to call an item in a message."""
+        item = self._items[index]
+        return "(bag)" if isinstance(item, Bag) else name_of(item)
+
+    def report_errors(self, errors: Iterable[tuple[int, str]]) -> list[tuple[int, str, str]]:
+        """Warn of the items that could not be used; a list of their numbers, names and reasons."""
+        listed = [(index, self.name(index), reason) for index, reason in errors]
+        if listed:
+            warnings.warn(
+                f"{len(listed)} of {len(self)} images could not be used and count as empty, the first being number "
+                f"{listed[0][0]}: {listed[0][2]} All are in the attribute skipped_.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return listed
+
+
+def as_bags(X: Any, maker: str) -> Bags:
+    """Check that a stage was given bags, as the stage before makes them."""
+    if isinstance(X, Bags):
+        return X
+    if isinstance(X, Sequence) and not isinstance(X, (str, bytes)) and all(isinstance(item, Bag) for item in X):
+        return Bags(X)
+    raise ValueError(f"Expected bags as {maker}.transform makes them, got {type(X).__name__}.")
+
+
+def _bag_key(bag: Bag) -> bytes:
+    digest = hashlib.blake2b(digest_size=20)
+    parts = (bag.values.data, bag.values.indices, bag.values.indptr) if sp.issparse(bag.values) else (bag.values,)
+    for array in (*parts, bag.positions):
+        digest.update(f"{array.shape} {array.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(repr(bag.size).encode())
+    return digest.digest()

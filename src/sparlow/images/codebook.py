@@ -1,0 +1,234 @@
+"""Words learned from descriptors, and codes over them."""
+
+from __future__ import annotations
+
+import dataclasses
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..dictionaries import online
+from ..priors import ElasticNet
+from .bags import Bag, Bags, Step, as_bags
+from .coders import Coder, HardAssignment, LaplacianCoding, LocalityConstrained, SparseCoding
+from .words import kmeans, sample_descriptors
+
+Array = NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _CodeBag:
+    """Bag of descriptors → bag of their codes."""
+
+    coder: Coder
+
+    def __call__(self, bag: Bag) -> Bag:
+        return bag.with_values(self.coder(bag.values))
+
+
+class Codebook(TransformerMixin, BaseEstimator):
+    """Words learned from a sample of the descriptors of many images; descriptors are transformed to codes over them.
+
+    Parameters
+    ----------
+    n_words : int, default=1024
+        Size of the codebook.
+    coding : {"llc", "hard", "sparse", "laplacian"}, default="llc"
+        "hard"
+            1 at the nearest word (KSPM, bags of words).
+        "llc"
+            Locality-constrained linear coding: weights that add up to one and rebuild the descriptor from its
+            ``n_neighbors`` nearest words.
+        "sparse"
+            argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ) (ScSPM), exact.
+        "laplacian"
+            The same plus pull/2 Σₜ wₜ‖φ − φₜ‖² over the ``n_neighbors`` nearest of ``n_templates`` sampled descriptors
+            with known codes φₜ, weights ∝ Σᵢ min(xᵢ, tᵢ) and Σw = 1 (LSc), exact for given templates. The templates'
+            own codes start as sparse codes and are pulled towards those of their neighbours three times.
+
+        Words of the first two are centres of k-means clusters; of the last two, unit-norm atoms of online dictionary
+        learning.
+    n_neighbors : int, default=5
+        Words of a descriptor in "llc", templates in "laplacian".
+    ridge : float, default=1e-4
+        Of "llc": what is added to the diagonal of the covariance, relative to its trace.
+    prior : ElasticNet, optional
+        Of "sparse" and "laplacian"; ElasticNet(0.15) by default, the weight of ScSPM for descriptors of unit norm.
+    pull : float, default=0.2
+        Of "laplacian": how strongly codes of similar descriptors are held together.
+    n_templates : int, default=2048
+        Of "laplacian".
+    n_samples : int, default=100_000
+        How many descriptors to learn from, as many of each image.
+    max_iter : int, optional
+        Passes over the sample: at most 30 of k-means, 3 of dictionary learning by default.
+    random_state : int or RandomState, optional
+        Which descriptors are sampled, and from where learning starts. Give a number if results are to be cached.
+    n_jobs : int, optional
+        Threads of ``fit``. Results do not depend on it.
+    verbose : int, default=0
+        Show progress and time left on a terminal (with rich).
+
+    Attributes
+    ----------
+    words_ : float32 array of shape (n_words, n_features_in)
+        Words, or atoms.
+    skipped_ : list of (int, str, str)
+        Images that ``fit`` could not use: number, name, reason.
+    n_features_in_ : int
+        Width of the descriptors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_sample_images
+    >>> from sparlow.images import Codebook, DenseSIFT
+    >>> bags = DenseSIFT().fit_transform(load_sample_images().images)
+    >>> codes = Codebook(64, random_state=0).fit_transform(bags)[0].values
+    >>> codes.shape, float(codes[0].sum().round(3))
+    ((864, 64), 1.0)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_words": [Interval(Integral, 1, None, closed="left")],
+        "coding": [StrOptions({"llc", "hard", "sparse", "laplacian"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "prior": [ElasticNet, None],
+        "pull": [Interval(Real, 0, None, closed="left")],
+        "n_templates": [Interval(Integral, 2, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_words: int = 1024,
+        coding: str = "llc",
+        *,
+        n_neighbors: int = 5,
+        ridge: float = 1e-4,
+        prior: ElasticNet | None = None,
+        pull: float = 0.2,
+        n_templates: int = 2048,
+        n_samples: int = 100_000,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.coding = coding
+        self.n_neighbors = n_neighbors
+        self.ridge = ridge
+        self.prior = prior
+        self.pull = pull
+        self.n_templates = n_templates
+        self.n_samples = n_samples
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Codebook:
+        """Learn the words.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags of descriptors.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        self : Codebook
+
+        """
+        bags = as_bags(X, "DenseSIFT")
+        rng = np.random.RandomState(_seed(self.random_state))
+        sample, errors = sample_descriptors(bags, self.n_samples, rng, self.n_jobs, self.verbose)
+        self.skipped_ = bags.report_errors(errors)
+        self.n_features_in_ = bags.width
+        self._check_sample(sample)
+        if self.coding in ("hard", "llc"):
+            self._coder = self._local_coder(sample, rng)
+        else:
+            self._coder = self._sparse_coder(sample[np.any(sample, axis=1)], rng)
+        return self
+
+    def transform(self, X: Any) -> Bags:
+        """Codes of descriptors, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags of descriptors.
+
+        Returns
+        -------
+        coded : Bags
+            As many bags, with sparse codes (k, n_words) in place of descriptors.
+
+        """
+        check_is_fitted(self)
+        bags = as_bags(X, "DenseSIFT")
+        if bags.width != self.n_features_in_ and len(bags):
+            raise ValueError(f"The codebook was learned from {self.n_features_in_} numbers each, got {bags.width}.")
+        parts = dataclasses.asdict(self._coder) if dataclasses.is_dataclass(self._coder) else self._coder
+        signature = f"Codebook 1 {type(self._coder).__name__} {joblib.hash(parts)}"
+        return bags.then(Step(_CodeBag(self._coder), self.n_words, signature))
+
+    def set_output(self, *, transform: str | None = None) -> Codebook:
+        """Accept any choice, so that pipelines can be told: bags are not tables and stay bags."""
+        return self
+
+    def _check_sample(self, sample: Array) -> None:
+        used = int(np.any(sample, axis=1).sum()) if self.coding in ("sparse", "laplacian") else len(sample)
+        if used < self.n_words:
+            raise ValueError(
+                f"{used} descriptors were sampled, too few for {self.n_words} words: give more images, a finer grid "
+                "(step), a larger n_samples or a smaller n_words."
+            )
+        if self.coding == "llc" and self.n_neighbors > self.n_words:
+            raise ValueError(f"n_neighbors={self.n_neighbors} is more than there are words, {self.n_words}.")
+
+    def _local_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
+        self.words_ = kmeans(sample, self.n_words, self.max_iter or 30, rng, self.n_jobs)
+        if self.coding == "hard":
+            return HardAssignment(self.words_)
+        return LocalityConstrained(self.words_, self.n_neighbors, float(self.ridge))
+
+    def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
+        prior = ElasticNet(0.15) if self.prior is None else self.prior
+        passes = self.max_iter or 3
+        self.words_ = online(sample, self.n_words, prior, n_iter=passes, random_state=rng, n_jobs=self.n_jobs)
+        if self.coding == "sparse":
+            return SparseCoding(self.words_, prior)
+        templates = sample[rng.permutation(len(sample))[: self.n_templates]]
+        k = min(self.n_neighbors, len(templates) - 1)
+        return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _seed(random_state: Any) -> Any:
+    """A number from whatever a random state may be."""
+    if random_state is None or isinstance(random_state, Integral):
+        return random_state
+    return random_state.randint(np.iinfo(np.int32).max)

@@ -1,0 +1,161 @@
+"""Codes of descriptors over a codebook: one word, a few words, or sparse combinations of atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import _kernels
+from ..coding import encode
+from ..parallel import chunks, frozen
+from ..priors import ElasticNet, Prior
+
+Array = NDArray[Any]
+
+_TOL = 1e-4  # the optimality gap of sparse codes, relative to the norm of a descriptor
+_SWEEPS = 3  # how often the codes of templates are pulled towards each other
+
+
+class Coder(Protocol):
+    """Descriptors (k, m) of float32 → codes (k, n_words)."""
+
+    def __call__(self, X: Array) -> sp.csr_array:
+        """Codes, row by row."""
+
+
+def nearest(X: Array, words: Array, k: int) -> Array:
+    """Indices (n, k) of the words nearest to each descriptor, in the Euclidean sense, nearest first."""
+    half_norms = 0.5 * np.einsum("ij,ij->i", words, words)
+    out = np.empty((len(X), k), np.int32)
+    for rows in chunks(len(X), len(words)):
+        out[rows] = _kernels.nearest_words(*frozen(X[rows] @ words.T, half_norms), k)
+    return out
+
+
+def _rows(indices: Array, data: Array, n_words: int) -> sp.csr_array:
+    """A sparse matrix with as many entries in each row."""
+    n, k = indices.shape
+    indptr = np.arange(0, n * k + 1, k, dtype=np.int32)
+    return sp.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n, n_words))
+
+
+@dataclass(frozen=True)
+class HardAssignment:
+    """One at the nearest word."""
+
+    words: Array
+
+    def __call__(self, X: Array) -> sp.csr_array:
+        """Codes, row by row."""
+        return _rows(nearest(X, self.words, 1), np.ones((len(X), 1), np.float32), len(self.words))
+
+
+@dataclass(frozen=True)
+class LocalityConstrained:
+    """LLC: argmin over w of ‖x − wB‖² + ridge·tr(C)‖w‖² with Σw = 1, B the k nearest words, C their covariance about x.
+
+    Wang, Yang, Yu, Lv, Huang, Gong, *Locality-constrained linear coding for image classification*, 2010, the fast
+    approximation of section 3.
+    """
+
+    words: Array
+    k: int
+    ridge: float
+
+    def __call__(self, X: Array) -> sp.csr_array:
+        """Codes, row by row."""
+        indices = nearest(X, self.words, self.k)
+        weights = _kernels.local_weights(*frozen(X, self.words, indices), self.ridge)
+        return _rows(indices, weights, len(self.words))
+
+
+@dataclass(frozen=True)
+class SparseCoding:
+    """Codes φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ) of the library's engine."""
+
+    dictionary: Array
+    prior: Prior
+    n_jobs: int | None = None
+
+    def __call__(self, X: Array) -> sp.csr_array:
+        """Codes, row by row."""
+        if not len(X):
+            return sp.csr_array((0, len(self.dictionary)), dtype=np.float32)
+        return encode(X, self.dictionary, self.prior, tol=_TOL, n_jobs=self.n_jobs)
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Descriptors with known codes, and how to average the codes of those next to a descriptor."""
+
+    descriptors: Array
+    codes: sp.csr_array
+    k: int
+
+    def mean_codes(self, X: Array, own: bool = False) -> sp.csr_array:
+        """φ̄(x) = Σₜ wₜφₜ over the k nearest templates, wₜ ∝ the intersection Σᵢ min(xᵢ, tᵢ); Σw = 1.
+
+        With ``own`` the descriptors are the templates themselves, and none is averaged with itself.
+        """
+        indices = nearest(X, self.descriptors, self.k + own)
+        if own:
+            indices = _without_own(indices)
+        weights = np.minimum(X[:, None, :], self.descriptors[indices]).sum(axis=2) + np.float32(1e-6)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return sp.csr_array(_rows(indices, weights, len(self.descriptors)) @ self.codes)
+
+
+def _without_own(indices: Array) -> Array:
+    """Leave out of each row its own number, or the last entry where it is not there."""
+    own = indices == np.arange(len(indices))[:, None]
+    own[:, -1] |= ~own.any(axis=1)
+    return indices[~own].reshape(len(indices), -1)
+
+
+@dataclass(frozen=True)
+class LaplacianCoding:
+    """LSc: φ(x) = argmin over φ of ½‖x − φD‖² + l1‖φ‖₁ + l2‖φ‖² + pull/2 Σₜ wₜ‖φ − φₜ‖².
+
+    t runs over the nearest templates, whose codes are fixed; Σw = 1. The last term is pull/2‖φ − φ̄‖² and a constant,
+    so this is sparse coding of [x, √pull φ̄] with the atoms [d, √pull e], all divided by √(1 + pull) so that atoms have
+    unit norm again, and it is solved exactly.
+
+    Gao, Tsang, Chia, Zhao, *Local features are not lonely*, 2010, with templates as in its section on many features.
+    """
+
+    dictionary: Array
+    prior: ElasticNet
+    pull: float
+    templates: Templates
+    n_jobs: int | None = None
+
+    def __call__(self, X: Array) -> sp.csr_array:
+        """Codes, row by row."""
+        if not len(X):
+            return sp.csr_array((0, len(self.dictionary)), dtype=np.float32)
+        return self.towards(X, self.templates.mean_codes(X))
+
+    def towards(self, X: Array, means: sp.csr_array) -> sp.csr_array:
+        """Codes pulled towards given codes."""
+        r, scale, root = len(self.dictionary), 1 / np.sqrt(1 + self.pull), np.sqrt(self.pull)
+        atoms = scale * np.hstack([self.dictionary, root * np.eye(r, dtype=np.float32)])
+        samples = scale * sp.hstack([sp.csr_array(X), root * means], format="csr")
+        prior = ElasticNet(self.prior.l1 * scale**2, self.prior.l2 * scale**2, positive=self.prior.positive)
+        arrays = samples.astype(np.float32), atoms.astype(np.float32)
+        return encode(*arrays, prior, tol=_TOL, n_jobs=self.n_jobs)
+
+    @classmethod
+    def with_templates(
+        cls, dictionary: Array, prior: ElasticNet, pull: float, descriptors: Array, k: int, n_jobs: int | None
+    ) -> LaplacianCoding:
+        """Codes of the templates first: sparse codes, then a few sweeps in which each is pulled to its neighbours."""
+        templates = Templates(descriptors, SparseCoding(dictionary, prior, n_jobs)(descriptors), k)
+        for _ in range(_SWEEPS):
+            coder = cls(dictionary, prior, pull, templates, n_jobs)
+            codes = coder.towards(descriptors, templates.mean_codes(descriptors, own=True))
+            templates = Templates(descriptors, codes, k)
+        return cls(dictionary, prior, pull, templates)

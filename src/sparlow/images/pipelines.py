@@ -1,0 +1,222 @@
+"""The classical recipes, from pictures to classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _kernels
+from ..parallel import Threads, frozen
+from .codebook import Codebook
+from .descriptors import DenseSIFT
+from .pyramid import SpatialPyramid
+
+Array = NDArray[Any]
+
+_FLOATS = [np.float64, np.float32]
+
+
+def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> Array:
+    """The kernel k(x, y) = Σⱼ min(xⱼ, yⱼ) of rows without negative entries.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Histograms.
+    Y : array or sparse matrix of shape (p, m), optional
+        X by default.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+
+    Returns
+    -------
+    K : array of shape (n, p)
+
+    """
+    left = _nonnegative(X, "X")
+    right = left if Y is None else _nonnegative(Y, "Y")
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(f"X has {left.shape[1]} features, but Y has {right.shape[1]}.")
+    K = np.empty((left.shape[0], right.shape[0]))
+    columns = frozen(right.indptr.astype(np.int64), right.indices.astype(np.int32), right.data.astype(np.float32))
+
+    def fill(i: int) -> None:
+        row = left[[i]].toarray().ravel().astype(np.float32)
+        _kernels.intersections(*frozen(row), *columns, K[i])
+
+    with Threads(n_jobs) as threads:
+        for _ in threads.map(fill, range(len(K))):
+            pass
+    return K
+
+
+def _nonnegative(X: Any, name: str) -> sp.csr_array:
+    checked = sp.csr_array(check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name=name))
+    if checked.nnz and checked.data.min() < 0:
+        raise ValueError(f"{name} has negative entries; the intersection is of histograms.")
+    return checked
+
+
+class HistogramIntersection(TransformerMixin, BaseEstimator):
+    """Rows to their intersections with the training rows, for ``SVC(kernel="precomputed")``.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Threads.
+
+    Attributes
+    ----------
+    rows_ : csr_array of shape (n_train, n_features)
+        The training rows.
+
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> HistogramIntersection:
+        """Keep the training rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_train, n_features)
+            Histograms.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        self : HistogramIntersection
+
+        """
+        self.rows_ = _nonnegative(validate_data(self, X, accept_sparse="csr", dtype=_FLOATS), "X")
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Intersections with the training rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            Histograms.
+
+        Returns
+        -------
+        K : array of shape (n, n_train)
+
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        return histogram_intersection(X, self.rows_, self.n_jobs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def kspm(
+    n_words: int = 400,
+    *,
+    C: float = 10.0,
+    step: int = 8,
+    random_state: Any = None,
+    memory: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+) -> Pipeline:
+    """Spatial pyramid matching: hard assignment, weighted histograms over cells, intersection kernel, SVM.
+
+    Lazebnik, Schmid, Ponce, *Beyond bags of features*, 2006.
+
+    Parameters
+    ----------
+    n_words : int
+        Size of the codebook.
+    C : float
+        Of the support vector machine.
+    step : int
+        Distance of neighbouring patches of 16 × 16 pixels.
+    random_state, memory, n_jobs, on_error
+        Handed to the stages that take them.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Steps "descriptors", "codebook", "pyramid", then the classifier, "svm" (here with "kernel" before it).
+
+    """
+    return Pipeline(
+        [
+            *_features(n_words, "hard", "mean", "match", step, random_state, memory, n_jobs, on_error),
+            ("kernel", HistogramIntersection(n_jobs)),
+            ("svm", SVC(C=C, kernel="precomputed")),
+        ]
+    )
+
+
+def scspm(
+    n_words: int = 1024,
+    *,
+    C: float = 10.0,
+    step: int = 8,
+    random_state: Any = None,
+    memory: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+) -> Pipeline:
+    """Sparse codes, max pooling over a spatial pyramid, linear SVM.
+
+    Yang, Yu, Gong, Huang, *Linear spatial pyramid matching using sparse coding*, 2009. Parameters and result as of
+    :func:`kspm`.
+    """
+    return _linear(_features(n_words, "sparse", "max", None, step, random_state, memory, n_jobs, on_error), C)
+
+
+def llc(
+    n_words: int = 1024,
+    *,
+    C: float = 10.0,
+    step: int = 8,
+    random_state: Any = None,
+    memory: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+) -> Pipeline:
+    """Locality-constrained linear codes, max pooling over a spatial pyramid, linear SVM.
+
+    Wang, Yang, Yu, Lv, Huang, Gong, 2010. Parameters and result as of :func:`kspm`.
+    """
+    return _linear(_features(n_words, "llc", "max", None, step, random_state, memory, n_jobs, on_error), C)
+
+
+def _features(
+    n_words: int,
+    coding: str,
+    pooling: str,
+    level_weights: str | None,
+    step: int,
+    random_state: Any,
+    memory: Any,
+    n_jobs: int | None,
+    on_error: str,
+) -> list[tuple[str, Any]]:
+    return [
+        ("descriptors", DenseSIFT(16, step, on_error=on_error)),
+        ("codebook", Codebook(n_words, coding, random_state=random_state, n_jobs=n_jobs)),
+        ("pyramid", SpatialPyramid(pooling=pooling, level_weights=level_weights, memory=memory, n_jobs=n_jobs)),
+    ]
+
+
+def _linear(features: list[tuple[str, Any]], C: float) -> Pipeline:
+    return Pipeline([*features, ("svm", LinearSVC(C=C, random_state=0))])

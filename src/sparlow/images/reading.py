@@ -1,0 +1,167 @@
+"""One picture, whatever it comes as, to grey values."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's convert("L")
+
+
+class UnreadableImageError(ValueError):
+    """A picture that cannot be read, or not be used; the message names it."""
+
+
+def read_gray(image: Any, max_side: int | None = None) -> Array:
+    """Grey values from 0 to 1, upright, the longer side at most ``max_side``.
+
+    Parameters
+    ----------
+    image : path, bytes, array or PIL image
+        A path may be anything with ``read_bytes``, such as a member of a zip file; bytes are those of a file. The
+        orientation that a file states (EXIF) is respected. Arrays are (height, width), (height, width, 3) or
+        (height, width, 4): integers are divided by the largest value of their type, floats must be from 0 to 1.
+        Alpha is ignored.
+    max_side : int, optional
+        Larger pictures are reduced (Lanczos), the aspect kept.
+
+    Returns
+    -------
+    gray : float32 array of shape (height, width)
+
+    """
+    pil = _pillow()
+    try:
+        if isinstance(image, np.ndarray):
+            return _reduced_array(_gray_array(image), max_side, pil)
+        if isinstance(image, pil.Image):
+            return _gray_picture(image, max_side, pil)
+        with pil.open(io.BytesIO(file_bytes(image))) as opened:
+            return _gray_picture(opened, max_side, pil)
+    except (OSError, ValueError, SyntaxError, EOFError, pil.DecompressionBombError) as error:
+        raise UnreadableImageError(f"Cannot use the image {name_of(image)}: {error}") from error
+
+
+def file_bytes(image: Any) -> bytes:
+    """The bytes of a file that is given by its path, by an object with ``read_bytes``, or by themselves."""
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return bytes(image)
+    if hasattr(image, "read_bytes"):
+        return bytes(image.read_bytes())
+    if isinstance(image, (str, os.PathLike)):
+        return pathlib.Path(image).read_bytes()
+    raise ValueError(
+        f"expected a path, bytes of a file, a numpy array or a PIL image, got {type(image).__name__}. "
+        "Samples are a sequence of pictures."
+    )
+
+
+def name_of(image: Any) -> str:
+    """What to call a picture in a message."""
+    if isinstance(image, np.ndarray):
+        return f"(array of shape {image.shape}, {image.dtype})"
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return f"({len(image)} bytes)"
+    if isinstance(image, (str, os.PathLike)) or hasattr(image, "read_bytes"):
+        return str(image)
+    return f"({type(image).__name__})"
+
+
+def content_key(image: Any) -> str:
+    """A digest of the content of a picture: of the bytes of its file, or of its pixels."""
+    digest = hashlib.blake2b(digest_size=20)
+    if isinstance(image, np.ndarray):
+        digest.update(f"array {image.shape} {image.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(image).tobytes())
+    elif hasattr(image, "tobytes") and hasattr(image, "getbands"):
+        orientation = image.getexif().get(_ORIENTATION, 1)
+        digest.update(f"picture {image.size} {image.mode} {orientation}".encode())
+        digest.update(repr(image.getpalette() if image.mode == "P" else None).encode())
+        digest.update(image.tobytes())
+    else:
+        digest.update(b"file ")
+        digest.update(file_bytes(image))
+    return digest.hexdigest()
+
+
+_ORIENTATION = 0x0112  # the EXIF tag
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError('Pictures are read with Pillow: pip install "sparlow[images]".') from error
+    return PIL.Image
+
+
+def _gray_picture(picture: Any, max_side: int | None, pil: Any) -> Array:
+    if max_side is not None and picture.format == "JPEG":
+        picture.draft(
+            "L", (max_side, max_side)
+        )  # decode large files at a fraction of their size, no smaller than asked
+    if picture.getexif().get(_ORIENTATION, 1) != 1:
+        from PIL import ImageOps
+
+        picture = ImageOps.exif_transpose(picture)
+    if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
+        return _reduced_array(_gray_array(_wide_values(picture)), max_side, pil)
+    if picture.mode == "P":
+        picture = picture.convert("RGBA")
+    gray = picture.convert("L") if picture.mode != "L" else picture
+    size = _reduced_size(gray.size, max_side)
+    if size != gray.size:
+        gray = gray.resize(size, pil.Resampling.LANCZOS, reducing_gap=3.0)
+    return np.asarray(gray).astype(np.float32) * np.float32(1 / 255)
+
+
+def _wide_values(picture: Any) -> Array:
+    """Modes of more than eight bits: floats as they are, integers as those of 16 bits."""
+    values = np.asarray(picture)
+    return values if picture.mode == "F" else np.clip(values, 0, 65535).astype(np.uint16)
+
+
+def _gray_array(image: Array) -> Array:
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
+        raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
+    if image.dtype == bool:
+        values = image.astype(np.float32)
+    elif np.issubdtype(image.dtype, np.integer):
+        if np.min(image) < 0:
+            raise ValueError("negative values: integers must be from 0 to the largest of their type.")
+        values = image.astype(np.float32) / np.float32(np.iinfo(image.dtype).max)
+    elif np.issubdtype(image.dtype, np.floating):
+        if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
+            raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
+        values = image.astype(np.float32)
+    else:
+        raise ValueError(f"expected integers or floats, got {image.dtype}.")
+    if values.ndim == 2:
+        return values
+    return values[:, :, 0].copy() if values.shape[2] == 1 else values[:, :, :3] @ _LUMA
+
+
+def _reduced_array(gray: Array, max_side: int | None, pil: Any) -> Array:
+    height, width = gray.shape
+    size = _reduced_size((width, height), max_side)
+    if size == (width, height):
+        return gray
+    reduced = np.asarray(pil.fromarray(gray).resize(size, pil.Resampling.LANCZOS))
+    return np.clip(reduced, 0, 1, dtype=np.float32)
+
+
+def _reduced_size(size: tuple[int, int], max_side: int | None) -> tuple[int, int]:
+    longest = max(size)
+    if max_side is None or longest <= max_side:
+        return size
+    width, height = (max(1, round(side * max_side / longest)) for side in size)
+    return width, height
