@@ -49,7 +49,9 @@ def _tasks(experiment: Experiment, options: argparse.Namespace) -> list[Task]:
     size = experiment.quick if options.quick else experiment.full
     size = size if options.seeds is None else replace(size, seeds=options.seeds)
     found = tasks(experiment, size, on=options.on, threads=options.threads, folder=options.data)
-    return [t for t in found if not options.methods or t.entry.name in options.methods or t.entry.method in options.methods]
+    return [
+        t for t in found if not options.methods or t.entry.name in options.methods or t.entry.method in options.methods
+    ]
 
 
 def _state(experiment: Experiment, work: Sequence[Task], output: str, quick: bool) -> str:
@@ -75,8 +77,8 @@ class _Lines:
         values = " ".join(f"{k} {v:.2f}" for k, v in row.get("accuracy", {}).items()) or row.get("reason", "")
         place = f" x={task.entry.x:g}" if task.entry.x is not None else ""
         print(
-            f"[{self.ready}/{self.count}, {left:.0f} min left] {task.experiment.name} {task.entry.panel} {task.entry.name}"
-            f"{place} seed {task.seed}: {values} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)",
+            f"[{self.ready}/{self.count}, {left:.0f} min left] {task.experiment.name} {task.entry.panel} "
+            f"{task.entry.name}{place} seed {task.seed}: {values} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)",
             file=sys.stderr,
             flush=True,
         )

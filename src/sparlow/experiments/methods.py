@@ -1,9 +1,9 @@
 """Every method by its name: a problem in, an answer out.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and three more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many random
-samples, map the others) and ``shifts`` (add copies of the training images moved by so many pixels). ``prior`` is
-written (l1, l2), ``criterion`` as a dict of its parameters.
+estimator, and three more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+random samples, map the others) and ``shifts`` (add copies of the training images moved by so many pixels). ``prior`` is
+written (l1, l2) or as a multiple of the default l1, ``criterion`` as a dict of its parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .judge import own_embedding, part, searched
 Array = NDArray[Any]
 
 
-class NotApplicable(Exception):
+class NotApplicable(Exception):  # noqa: N818
     """The method has no answer in this setting; the message is the reason."""
 
 
@@ -66,6 +66,8 @@ class Answer:
     note: str = ""
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
+
+_TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
 
 Method = Callable[[Problem], Answer]
 
@@ -206,7 +208,9 @@ def model(criterion: str, sequential: bool = False) -> Method:
         estimator.set_params(**_arguments(criterion, X, options))
         began = time.perf_counter()
         choices = {name: [_arguments(criterion, X, {name: value})[name] for value in tune[name]] for name in tune}
-        estimator = searched(estimator, choices, problem.X, problem.y, problem.seed)
+        steps = estimator.max_iter
+        estimator.set_params(max_iter=min(steps, _TUNING_STEPS))
+        estimator = searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(max_iter=steps)
         chosen = time.perf_counter()
         _fit(estimator, X, y, problem)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
@@ -293,7 +297,7 @@ _GRAPH = {"k": [5, 10, 20]}
 
 def _criteria(name: str, **grid: Any) -> list[Any]:
     """A criterion with each of the parameters."""
-    (parameter, values), = grid.items()
+    ((parameter, values),) = grid.items()
     return [CRITERIA[name](**{parameter: value}) for value in values]
 
 
@@ -356,5 +360,20 @@ for _name, _title in {
 
 # Methods whose answer the seed cannot change, given the samples.
 WITHOUT_CHANCE = frozenset(
-    ("raw pixels", "PCA", "Sparse PCA", "KPCA", "LLE", "LE", "ISOMAP", "LDA", "OLPP", "ONPP", "SDA", "SDE", "LapRLS", "LGC")
+    (
+        "raw pixels",
+        "PCA",
+        "Sparse PCA",
+        "KPCA",
+        "LLE",
+        "LE",
+        "ISOMAP",
+        "LDA",
+        "OLPP",
+        "ONPP",
+        "SDA",
+        "SDE",
+        "LapRLS",
+        "LGC",
+    )
 )

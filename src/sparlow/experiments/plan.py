@@ -91,9 +91,7 @@ class Size:
     def of(self, entry: Entry) -> Entry:
         """The entry at this size."""
         changed = {name: value for name, value in self.options.items() if name in entry.options}
-        return replace(
-            entry, setting=replace(entry.setting, **self.setting), options={**entry.options, **changed}
-        )
+        return replace(entry, setting=replace(entry.setting, **self.setting), options={**entry.options, **changed})
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,11 @@ class RowFile:
 
 
 def packed(array: Array) -> dict[str, Any]:
-    """An array as compressed text: 16 bits a number between its least and its greatest value, 8 for images."""
+    """An array as compressed text: whole numbers as they are, others in 16 bits between their extremes."""
     array = np.asarray(array)
     if array.dtype.kind in "iub":
-        low, step, whole = 0.0, 1.0, array.astype(np.int32)
+        low, step = 0.0, 1.0
+        whole = array if array.dtype == np.uint8 else array.astype(np.int32)
     else:
         low, high = float(array.min()), float(array.max())
         step = (high - low) / 65535 or 1.0

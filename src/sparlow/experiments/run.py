@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -76,6 +77,7 @@ def run(
     Parameters
     ----------
     work : sequence of Task
+        What to measure.
     output : path
         Folder of the row files, one for each experiment.
     jobs : int
@@ -209,8 +211,28 @@ def _nothing(samples: Samples, answer: Answer) -> dict[str, Array]:
     return {}
 
 
+def _faces(samples: Samples, answer: Answer) -> dict[str, Array]:
+    return {"images": answer.arrays["components"][:10].reshape(-1, *(samples.shape or (1, -1)))}
+
+
+def _cloud(samples: Samples, answer: Answer) -> dict[str, Array]:
+    assert answer.train is not None
+    assert answer.test is not None
+    return {"train": answer.train, "y": samples.y, "test": answer.test, "y_test": samples.y_test}
+
+
+def _thumbnails(samples: Samples, answer: Answer) -> dict[str, Array]:
+    assert answer.train is not None
+    grey = (255 * samples.X / samples.X.max()).astype(np.uint8)
+    return {"train": answer.train, "images": grey.reshape(-1, *(samples.shape or (1, -1)))}
+
+
 # What a row keeps for its figure beside accuracies, by the kind of experiment.
-KEPT: dict[str, Callable[[Samples, Answer], dict[str, Array]]] = {}
+KEPT: dict[str, Callable[[Samples, Answer], dict[str, Array]]] = {
+    "faces": _faces,
+    "clouds": _cloud,
+    "thumbnails": _thumbnails,
+}
 
 
 def _plain(parameters: Any) -> dict[str, Any]:
@@ -248,10 +270,8 @@ class Peak:
     """The largest memory of this process since it was made, in MB; on systems without /proc since its start."""
 
     def __init__(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             pathlib.Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            pass
 
     def megabytes(self) -> int:
         """The peak so far."""

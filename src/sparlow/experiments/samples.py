@@ -70,7 +70,9 @@ def _parts(data: Dataset, setting: Setting, seed: int) -> tuple[Array, Array]:
         train, test = data.standard_split()
     else:
         rows = np.arange(len(data.labels))
-        train, test = (np.sort(p) for p in train_test_split(rows, stratify=data.labels, test_size=0.5, random_state=seed))
+        train, test = (
+            np.sort(p) for p in train_test_split(rows, stratify=data.labels, test_size=0.5, random_state=seed)
+        )
     if setting.classes:
         train, test = (p[np.isin(data.labels[p], setting.classes)] for p in (train, test))
     return train, test

@@ -67,7 +67,8 @@ class LaplacianEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array of shape (n_samples, n_features)
             Samples.
-        y : ignored
+        y : None
+            Ignored.
 
         Returns
         -------
@@ -117,7 +118,8 @@ class LaplacianEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array of shape (n_samples, n_features)
             Samples.
-        y : ignored
+        y : None
+            Ignored.
 
         Returns
         -------

@@ -113,7 +113,9 @@ class LapRLS(ClassifierMixin, BaseEstimator):
             raise ValueError(f"LapRLS needs labels of at least two classes, got {len(self.classes_)}.")
         n, k = len(X), min(self.k, len(X) - 1)
         self._X = X
-        self.gamma_ = 0.5 / max(self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1])), 1e-12) ** 2
+        self.gamma_ = (
+            0.5 / max(self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1])), 1e-12) ** 2
+        )
         K = self._kernel(X)
         T = (y[:, None] == self.classes_) * known[:, None].astype(float)
         self._mean = T[known].mean(axis=0)
