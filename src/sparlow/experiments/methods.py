@@ -28,8 +28,8 @@ from ..criteria import CRITERIA
 from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
 from ..priors import ElasticNet
-from ..rivals import LaplacianEigenmaps, LapRLS
-from .judge import own_embedding, part, searched
+from ..rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
+from .judge import TUNING, own_embedding, part, searched
 
 Array = NDArray[Any]
 
@@ -85,7 +85,7 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
         estimator = build(problem).set_params(**options)
         choices = {name: values for name, values in choices.items() if name not in options}
         began = time.perf_counter()
-        estimator = searched(estimator, choices, problem.X, problem.y, problem.seed)
+        estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         X, y = problem.X, problem.y
         said = note
@@ -98,6 +98,15 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
         return _answered(estimator, problem, {**options, **known}, seconds, said)
 
     return method
+
+
+def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
+    """The estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer than at last."""
+    final = {name: value for name, value in estimator.get_params().items() if name in ("n_atoms", "max_iter") and value}
+    fewer = {"n_atoms": min(len(problem.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
+    if choices and "n_atoms" in final:
+        estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
+    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**final)
 
 
 def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:
@@ -208,9 +217,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         estimator.set_params(**_arguments(criterion, X, options))
         began = time.perf_counter()
         choices = {name: [_arguments(criterion, X, {name: value})[name] for value in tune[name]] for name in tune}
-        steps = estimator.max_iter
-        estimator.set_params(max_iter=min(steps, _TUNING_STEPS))
-        estimator = searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(max_iter=steps)
+        estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         _fit(estimator, X, y, problem)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
@@ -341,6 +348,13 @@ METHODS: dict[str, Method] = {
         lambda p: LabelSpreading(kernel="knn", max_iter=300, n_jobs=p.threads),
         {"n_neighbors": [7, 10, 20], "alpha": [0.2, 0.8, 0.99]},
         "scikit-learn's LabelSpreading; test samples by their neighbours in the training graph",
+    ),
+    "SRC": of_estimator(lambda p: SRC(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.01, 0.05]}),
+    "LC-KSVD": of_estimator(
+        lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.1, 1.0], "n_nonzero": [10, 30]}
+    ),
+    "FDDL": of_estimator(
+        lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.005], "weight": [0.05, 0.5]}
     ),
 }
 

@@ -5,6 +5,9 @@ global consistency (LGC) is scikit-learn's LabelSpreading.
 """
 
 from .eigenmaps import LaplacianEigenmaps
+from .fddl import FDDL
 from .laprls import LapRLS
+from .lcksvd import LCKSVD
+from .src import SRC
 
-__all__ = ["LapRLS", "LaplacianEigenmaps"]
+__all__ = ["FDDL", "LCKSVD", "SRC", "LapRLS", "LaplacianEigenmaps"]
