@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +29,7 @@ class Audience:
         self, model: Any, X: Any, y: Any, max_iter: int, callback: Callable[..., Any] | None, verbose: int
     ) -> None:
         self._model, self._callback, self._verbose = model, callback, verbose
+        self._shows_model = callback is not None and _takes_two(callback)
         self._data = {"estimator": model, "X": X, "y": y}
         self._context = None
         if hasattr(model, "_init_callback_context"):
@@ -37,11 +40,20 @@ class Audience:
         """One accepted step: its row of the history, and a function that gives the fitted attributes."""
         if self._verbose:
             print(self._line(row), flush=True)
-        stop = bool(self._callback is not None and self._callback(dict(row)))
+        stop = self._called(dict(row), state)
         if self._context is not None and hasattr(self._model, "_skl_callbacks"):
             task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
             stop |= bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=state()))
         return stop
+
+    def _called(self, row: dict[str, float], state: Callable[[], dict[str, Any]]) -> bool:
+        if self._callback is None:
+            return False
+        if not self._shows_model:
+            return bool(self._callback(row))
+        now = copy.copy(self._model)
+        now.__dict__.update(state())
+        return bool(self._callback(row, now))
 
     def close(self) -> None:
         """The fit is over."""
@@ -54,3 +66,13 @@ class Audience:
             f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"
             f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}{held_out}  {row['seconds']:.1f} s"
         )
+
+
+def _takes_two(callback: Callable[..., Any]) -> bool:
+    """Whether a function wants the model beside the row: whether it has a second positional parameter of no default."""
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except ValueError:  # functions written in C tell nothing
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2

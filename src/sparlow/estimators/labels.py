@@ -97,7 +97,8 @@ def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
             f"{type(criterion).__name__} compares samples of the same class, so it needs at least {fewest} of each; "
             f"{counts.min()} sample has the label {alone}. Leave it out, give more samples, or use lda."
         )
-    if counts.max() < 2:
+    smooth = any(getattr(criterion, weight, 0) for weight in ("alpha", "near", "rho"))  # neighbours without labels
+    if counts.max() < 2 and not smooth:
         raise ValueError("Every class has one sample only: there is no scatter within classes to compare with.")
 
 

@@ -90,7 +90,8 @@ class SparLow(CallbackSupportMixin, Projector):
     warm_start : bool, default=False
         Start from the dictionary of the last fit.
     callback : callable, optional
-        Called after each step with its row of ``history_`` as a dict; a true answer stops.
+        Called after each step with its row of ``history_`` as a dict; a true answer stops. A function of two
+        parameters also gets the model as it is at this step, fitted, to look at or to transform with.
     verbose : int, default=0
         Print a line per step.
     random_state : int or RandomState, optional
@@ -191,7 +192,7 @@ class SparLow(CallbackSupportMixin, Projector):
         normalize_embedding: bool = True,
         tol: float = 1e-5,
         warm_start: bool = False,
-        callback: Callable[[dict[str, float]], Any] | None = None,
+        callback: Callable[..., Any] | None = None,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -1,4 +1,4 @@
-"""Pictures of what was computed: arrays in, matplotlib axes out; nothing is computed here."""
+"""Atoms, explanations, embeddings and training curves."""
 
 from __future__ import annotations
 

@@ -1,0 +1,393 @@
+"""Every method by its name: a problem in, an answer out.
+
+A method sees training samples, their labels and the test samples without labels. Its options are those of its
+estimator, and three more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+random samples, map the others) and ``shifts`` (add copies of the training images moved by so many pixels). ``prior`` is
+written (l1, l2) or as a multiple of the default l1, ``criterion`` as a dict of its parameters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.decomposition import PCA, KernelPCA, SparsePCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.manifold import Isomap, LocallyLinearEmbedding
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.semi_supervised import LabelSpreading
+from threadpoolctl import threadpool_limits
+
+from ..criteria import CRITERIA
+from ..defaults import default_prior
+from ..estimators import SparLow, TraceQuotient
+from ..priors import ElasticNet
+from ..rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
+from .judge import TUNING, own_embedding, part, searched
+
+Array = NDArray[Any]
+
+
+class NotApplicable(Exception):  # noqa: N818
+    """The method has no answer in this setting; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a method may see."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    shape: tuple[int, int] | None = None
+    seed: int = 0
+    threads: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # called with training embedding, its labels and test embedding, at the start and after each step
+    watch: Callable[[Array, Array, Array], None] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Embeddings of both parts, or predicted labels of the test part; and how they came about."""
+
+    train: Array | None = None
+    test: Array | None = None
+    predicted: Array | None = None
+    labels: Array | None = None  # of the rows of ``train`` where these are not the problem's
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+
+_TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
+
+Method = Callable[[Problem], Answer]
+
+
+# ── estimators of any kind ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None = None, note: str = "") -> Method:
+    """A method from an estimator: parameters of ``grid`` by training folds, then a fit on all training samples."""
+
+    def method(problem: Problem) -> Answer:
+        options = dict(problem.options)
+        choices = {**(grid or {}), **options.pop("tune", {})}
+        landmarks = options.pop("landmarks", None)
+        estimator = build(problem).set_params(**options)
+        choices = {name: values for name, values in choices.items() if name not in options}
+        began = time.perf_counter()
+        estimator = _tuned(estimator, choices, problem)
+        chosen = time.perf_counter()
+        X, y = problem.X, problem.y
+        said = note
+        if landmarks is not None and len(y) > landmarks:
+            X, y = part(X, y, problem.seed, landmarks)
+            said = f"{note}; " * bool(note) + f"fitted on {landmarks} training samples, its map for the others"
+        estimator.fit(X, y)
+        seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
+        known = {name: getattr(estimator, name) for name in choices}
+        return _answered(estimator, problem, {**options, **known}, seconds, said)
+
+    return method
+
+
+def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
+    """The estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer than at last."""
+    final = {name: value for name, value in estimator.get_params().items() if name in ("n_atoms", "max_iter") and value}
+    fewer = {"n_atoms": min(len(problem.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
+    if choices and "n_atoms" in final:
+        estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
+    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**final)
+
+
+def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:
+    if is_classifier(estimator) and not hasattr(estimator, "transform"):
+        predicted = estimator.predict(problem.X_test)
+        return Answer(predicted=predicted, parameters=parameters, seconds=seconds, note=note)
+    train, test = own_embedding(estimator, problem.X), estimator.transform(problem.X_test)
+    arrays = {"components": estimator.components_} if hasattr(estimator, "components_") else {}
+    return Answer(train, test, parameters=parameters, seconds=seconds, note=note, arrays=arrays)
+
+
+def raw(problem: Problem) -> Any:
+    """The samples themselves."""
+    return FunctionTransformer()
+
+
+def lda(problem: Problem) -> Any:
+    """Ratio-trace LDA of scikit-learn on the labelled samples, with shrinkage."""
+    if np.unique(problem.y[problem.y != -1], return_counts=True)[1].max() < 2:
+        raise NotApplicable("one label per class: there is no scatter within classes")
+    return LabelledLda(solver="eigen", shrinkage=0.1)
+
+
+class LabelledLda(LinearDiscriminantAnalysis):
+    """LDA that leaves unlabelled samples (−1) out. It projects; what it would predict is not used."""
+
+    def fit(self, X: Array, y: Array) -> LabelledLda:  # noqa: D102
+        return super().fit(X[y != -1], y[y != -1])
+
+
+class Nca(NeighborhoodComponentsAnalysis):
+    """NCA on 50 principal components of at most TUNING samples: its cost is quadratic in n.
+
+    Its softmax has no temperature, so scale matters: ten times unit norm serves it best of 1, 10 and 30.
+    """
+
+    def fit(self, X: Array, y: Array) -> Nca:  # noqa: D102
+        self.pca_ = PCA(min(50, *X.shape), random_state=0).fit(X)
+        return super().fit(*part(10 * self.pca_.transform(X), y, 0))
+
+    def transform(self, X: Array) -> Array:  # noqa: D102
+        return super().transform(10 * self.pca_.transform(X))
+
+
+def nca(problem: Problem) -> Any:
+    """Neighbourhood components, as many as classes less one."""
+    return Nca(min(50, len(np.unique(problem.y)) - 1), max_iter=50, random_state=problem.seed)
+
+
+class WideKernelPca(KernelPCA):
+    """Kernel PCA with a Gaussian whose width is a multiple of the mean squared distance of the samples."""
+
+    def __init__(self, n_components: int = 50, width: float = 1.0, random_state: Any = 0) -> None:
+        super().__init__(n_components, kernel="rbf", eigen_solver="arpack", random_state=random_state)
+        self.width = width
+
+    def fit(self, X: Array, y: Any = None) -> WideKernelPca:  # noqa: D102
+        self.gamma = 1 / (self.width * 2 * float(np.var(X, axis=0).sum()))
+        return super().fit(X)
+
+
+class ScaledSparsePca(SparsePCA):
+    """Sparse PCA whose penalty grows with √n as its components do, so that it means the same for any n."""
+
+    def __init__(self, n_components: int = 20, sparsity: float = 0.005, max_iter: int = 20) -> None:
+        super().__init__(n_components, method="cd", max_iter=max_iter, random_state=0)
+        self.sparsity = sparsity
+
+    def fit(self, X: Array, y: Any = None) -> ScaledSparsePca:  # noqa: D102
+        self.alpha = self.sparsity * np.sqrt(len(X))
+        with threadpool_limits(1):  # hundreds of small problems: threads would wait for each other
+            return super().fit(X)
+
+
+def quotient(criterion: str) -> Callable[[Problem], Any]:
+    """The classical method of a criterion."""
+
+    def build(problem: Problem) -> Any:
+        _refuse_single_labels(criterion, problem.y)
+        return TraceQuotient(CRITERIA[criterion](), n_jobs=problem.threads)
+
+    return build
+
+
+def _refuse_single_labels(criterion: str, y: Array) -> None:
+    """Say that a criterion compares samples of the same class, where there are none."""
+    kind = CRITERIA[criterion]
+    if kind.supervision == "none":
+        return
+    counts = np.unique(y[y != -1], return_counts=True)[1]
+    if counts.min() < max(kind.fewest_per_class, 2 if kind.supervision == "full" else 1):
+        raise NotApplicable("one label per class: no two samples of the same class to compare")
+
+
+# ── SparLow ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def model(criterion: str, sequential: bool = False) -> Method:
+    """SparLow with a criterion; ``sequential`` takes no step: the best projection for the first dictionary."""
+
+    def method(problem: Problem) -> Answer:
+        _refuse_single_labels(criterion, problem.y)
+        options = dict(problem.options)
+        options |= {"max_iter": 0} if sequential else {}
+        tune, shifts = options.pop("tune", {}), options.pop("shifts", 0)
+        X, y = (problem.X, problem.y) if not shifts else shifted(problem.X, problem.y, problem.shape, shifts)
+        estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
+        estimator.set_params(**_arguments(criterion, X, options))
+        began = time.perf_counter()
+        choices = {name: [_arguments(criterion, X, {name: value})[name] for value in tune[name]] for name in tune}
+        estimator = _tuned(estimator, choices, problem)
+        chosen = time.perf_counter()
+        _fit(estimator, X, y, problem)
+        seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
+        return Answer(
+            estimator.embedding_,
+            estimator.transform(problem.X_test),
+            labels=y,
+            parameters={**options, **_found(estimator)},
+            seconds=seconds,
+            arrays={"components": estimator.components_},
+        )
+
+    return method
+
+
+def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str, Any]:
+    """SparLow's arguments from options as they are written in a specification."""
+    made = dict(options)
+    if isinstance(made.get("prior"), (int, float)):
+        usual = default_prior(X)
+        made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
+    elif "prior" in made:
+        made["prior"] = ElasticNet(*made["prior"])
+    if "criterion" in made:
+        made["criterion"] = CRITERIA[criterion](**made["criterion"])
+    return made
+
+
+def _fit(estimator: SparLow, X: Array, y: Array, problem: Problem) -> None:
+    """Fit; a watched one shows its embeddings at the start and after each step."""
+    if problem.watch is not None:
+        watch, steps = problem.watch, estimator.max_iter
+        estimator.set_params(max_iter=0).fit(X, y)
+        watch(estimator.embedding_, y, estimator.transform(problem.X_test))
+        estimator.set_params(max_iter=steps, dictionary=estimator.dictionary_)
+
+        def step(row: dict[str, float], now: SparLow) -> None:
+            watch(now.embedding_, y, now.transform(problem.X_test))
+
+        estimator.set_params(callback=step)
+    estimator.fit(X, y)
+    if estimator.stop_reason_ == "interrupted":
+        raise KeyboardInterrupt
+
+
+def _found(estimator: SparLow) -> dict[str, Any]:
+    """What was chosen from the data, and how learning went."""
+    history = estimator.history_
+    return {
+        "criterion": repr(estimator.criterion_),
+        "prior": repr(estimator.prior_),
+        "n_atoms": estimator.n_atoms_,
+        "n_components": estimator.n_components_,
+        "shrinkage": estimator.shrinkage,
+        "n_iter": estimator.n_iter_,
+        "stop_reason": estimator.stop_reason_,
+        "nonzeros": [round(float(history["nonzeros"][i]), 2) for i in (0, -1)],
+        "quotient": [float(f"{history['quotient'][i]:.4g}") for i in (0, -1)],
+    }
+
+
+def shifted(X: Array, y: Array, shape: tuple[int, int] | None, pixels: int) -> tuple[Array, Array]:
+    """The images and their copies moved by so many pixels up, down, left and right; what moves in is black."""
+    if shape is None:
+        raise NotApplicable("shifts need images of one shape")
+    stack = X.reshape(-1, *shape)
+    moved = [stack]
+    for axis in (1, 2):
+        for step in (-pixels, pixels):
+            copy = np.roll(stack, step, axis=axis)
+            edge = slice(None, step) if step > 0 else slice(step, None)
+            copy[(slice(None),) * axis + (edge,)] = 0
+            moved.append(copy)
+    together = np.concatenate(moved).reshape(-1, X.shape[1])
+    return together / np.maximum(np.linalg.norm(together, axis=1, keepdims=True), 1e-12), np.tile(y, len(moved))
+
+
+# ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_DIMENSIONS = {"n_components": [30, 50, 100, 150]}
+_LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3]}
+_GRAPH = {"k": [5, 10, 20]}
+
+
+def _criteria(name: str, **grid: Any) -> list[Any]:
+    """A criterion with each of the parameters."""
+    ((parameter, values),) = grid.items()
+    return [CRITERIA[name](**{parameter: value}) for value in values]
+
+
+METHODS: dict[str, Method] = {
+    "raw pixels": of_estimator(raw),
+    "PCA": of_estimator(lambda p: PCA(random_state=0), _DIMENSIONS),
+    "Sparse PCA": of_estimator(lambda p: ScaledSparsePca(), {"sparsity": [0.002, 0.006, 0.02]}),
+    "KPCA": of_estimator(lambda p: WideKernelPca(), {"width": [0.3, 1.0, 3.0]}),
+    "LLE": of_estimator(
+        lambda p: LocallyLinearEmbedding(n_components=20, random_state=0, n_jobs=p.threads),
+        {"n_neighbors": [10, 25, 40]},
+        "new samples by the weights of their neighbours",
+    ),
+    "LE": of_estimator(
+        lambda p: LaplacianEigenmaps(20, n_jobs=p.threads), _GRAPH, "new samples by the Nyström extension"
+    ),
+    "ISOMAP": of_estimator(
+        lambda p: Isomap(n_components=20, n_jobs=p.threads),
+        {"n_neighbors": [5, 10, 20]},
+        "new samples by geodesic distances to the training samples",
+    ),
+    "LDA": of_estimator(lda, _LDA_GRID),
+    "NCA": of_estimator(nca, {"init": ["lda", "pca"]}),
+    "OLPP": of_estimator(
+        quotient("lap"), {"criterion": _criteria("lap", k=[5, 10, 20]), "shrinkage": [0.01, 0.1, 1.0]}
+    ),
+    "ONPP": of_estimator(
+        quotient("lle"), {"criterion": _criteria("lle", k=[5, 10, 20]), "shrinkage": [0.01, 0.1, 1.0]}
+    ),
+    "SDA": of_estimator(
+        quotient("sda"), {"criterion": _criteria("sda", alpha=[0.1, 1.0, 10.0]), "shrinkage": [0.03, 0.3, 1.0]}
+    ),
+    "SDE": of_estimator(
+        quotient("slap"), {"criterion": _criteria("slap", near=[0.01, 0.1, 1.0]), "shrinkage": [0.03, 0.3, 1.0]}
+    ),
+    "LapRLS": of_estimator(
+        lambda p: LapRLS(n_jobs=p.threads),
+        {"width": [0.5, 1.0, 2.0], "ambient": [1e-5, 1e-3], "intrinsic": [0.1, 1.0, 10.0]},
+    ),
+    "LGC": of_estimator(
+        lambda p: LabelSpreading(kernel="knn", max_iter=300, n_jobs=p.threads),
+        {"n_neighbors": [7, 10, 20], "alpha": [0.2, 0.8, 0.99]},
+        "scikit-learn's LabelSpreading; test samples by their neighbours in the training graph",
+    ),
+    "SRC": of_estimator(lambda p: SRC(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.01, 0.05]}),
+    "LC-KSVD": of_estimator(
+        lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.1, 1.0], "n_nonzero": [10, 30]}
+    ),
+    "FDDL": of_estimator(
+        lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.005], "weight": [0.05, 0.5]}
+    ),
+}
+
+for _name, _title in {
+    "pca": "PCA",
+    "lap": "Lap",
+    "lle": "LLE",
+    "lda": "LDA",
+    "mfa": "MFA",
+    "mvr": "MVR",
+    "sda": "SDA",
+    "slap": "SLap",
+    "smvr": "SMVR",
+}.items():
+    METHODS[f"{_title}-SparLow"] = model(_name)
+    METHODS[f"Spar{_title}"] = model(_name, sequential=True)
+
+# Methods whose answer the seed cannot change, given the samples.
+WITHOUT_CHANCE = frozenset(
+    (
+        "raw pixels",
+        "PCA",
+        "Sparse PCA",
+        "KPCA",
+        "LLE",
+        "LE",
+        "ISOMAP",
+        "LDA",
+        "OLPP",
+        "ONPP",
+        "SDA",
+        "SDE",
+        "LapRLS",
+        "LGC",
+    )
+)

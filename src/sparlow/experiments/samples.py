@@ -1,0 +1,85 @@
+"""A setting becomes samples: unit-norm vectors and labels of a training and a test part."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
+
+from .. import datasets
+from ..datasets import Dataset
+from .plan import Setting
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Training and test part; ``rows`` and ``test_rows`` are their places in the image set."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    shape: tuple[int, int] | None
+    rows: Array
+    test_rows: Array
+
+
+def pixels(data: Dataset, train: Array) -> Array:
+    """Grey values scaled to unit norm."""
+    return normalize(data.images)
+
+
+# Set and rows to learn from -> vectors of all images: what has to be learned for it (a codebook) sees the rows alone.
+FEATURES: dict[str, Callable[[Dataset, Array], Array]] = {"pixels": pixels}
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(name: str, folder: str | None) -> Dataset:
+    return datasets.load(name, folder)
+
+
+def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = None) -> Samples:
+    """The samples of a setting; the same for the same seed."""
+    data = _loaded(setting.data, None if folder is None else os.fspath(folder))
+    train, test = _parts(data, setting, seed)
+    rng = np.random.RandomState(seed)
+    if setting.train is not None:
+        train = rng.permutation(train)[: setting.train]
+    if setting.test is not None:
+        test = rng.permutation(test)[: setting.test]
+    vectors = FEATURES[setting.features](data, train)
+    y = data.labels[train]
+    if setting.labels is not None:
+        y = _hidden(y, setting.labels, rng)
+    return Samples(vectors[train], y, vectors[test], data.labels[test], data.shape, train, test)
+
+
+def _parts(data: Dataset, setting: Setting, seed: int) -> tuple[Array, Array]:
+    if setting.per_class is not None:
+        train, test = data.split(setting.per_class, seed)
+    elif data.n_train is not None:
+        train, test = data.standard_split()
+    else:
+        rows = np.arange(len(data.labels))
+        train, test = (
+            np.sort(p) for p in train_test_split(rows, stratify=data.labels, test_size=0.5, random_state=seed)
+        )
+    if setting.classes:
+        train, test = (p[np.isin(data.labels[p], setting.classes)] for p in (train, test))
+    return train, test
+
+
+def _hidden(y: Array, labels: int, rng: np.random.RandomState) -> Array:
+    kept = np.concatenate([rng.permutation(np.flatnonzero(y == label))[:labels] for label in np.unique(y)])
+    shown = np.full(len(y), -1)
+    shown[kept] = y[kept]
+    return shown

@@ -1,0 +1,213 @@
+"""Charts of measured numbers beside printed ones: what is measured is solid, what is printed hollow or dashed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .pictures import _pyplot, embedding, images
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[Any]
+
+_WIDTH, _HEIGHT = 6.4, 4.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """A method's values along an axis: mean and deviation, and printed values at some of the places (NaN elsewhere)."""
+
+    name: str
+    x: Sequence[float]
+    mean: Sequence[float]
+    deviation: Sequence[float] = ()
+    printed: Sequence[float] = field(default=())
+
+
+def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reverse: bool = False) -> Figure:
+    """Values over a parameter with deviations; printed values are hollow, with dashes between them.
+
+    Parameters
+    ----------
+    panels : mapping of str to sequences of Series
+        A panel for each, side by side.
+    axes : (str, str)
+        Names of the axes.
+    reverse : bool, default=False
+        x falls from left to right and is spaced by its logarithm, as dimensions are.
+
+    """
+    plt = _pyplot()
+    figure, drawn = plt.subplots(1, len(panels), figsize=(_WIDTH * len(panels), _HEIGHT), squeeze=False)
+    for ax, (panel, series) in zip(drawn[0], panels.items(), strict=True):
+        for place, one in enumerate(series):
+            colour, marker = f"C{place % 10}", "osD^vP*X<>"[place % 10]
+            deviation = np.asarray(one.deviation if len(one.deviation) else np.zeros(len(one.x)), float)
+            many = len(one.x) > 15
+            style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 0 if many else 2, "lw": 1.4}
+            ax.errorbar(one.x, one.mean, deviation, label=one.name, elinewidth=0.7, **style)
+            _printed_line(ax, one, colour, marker)
+        _finish(ax, axes, panel)
+        if reverse:
+            ax.set_xscale("log", base=2)
+            ax.invert_xaxis()
+            ticks = sorted({value for one in series for value in one.x})
+            ax.set_xticks(ticks, [f"{value:g}" for value in ticks], minor=False)
+            ax.tick_params(axis="x", labelsize=7)
+        elif len({value for one in series for value in one.x}) <= 8:
+            ax.set_xticks(sorted({value for one in series for value in one.x}))
+    figure.tight_layout()
+    return figure
+
+
+def _printed_line(ax: Any, one: Series, colour: str, marker: str) -> None:
+    if not len(one.printed):
+        return
+    x, y = np.asarray(one.x, float), np.asarray(one.printed, float)
+    there = np.isfinite(y)
+    ax.plot(x[there], y[there], marker, color=colour, ls="--", lw=0.7, mfc="none", markersize=6, alpha=0.8)
+
+
+def _finish(ax: Any, axes: tuple[str, str], title: str) -> None:
+    ax.set(xlabel=axes[0], ylabel=axes[1], title=title)
+    ax.title.set_fontsize(10)
+    ax.grid(alpha=0.3)
+    if ax.get_legend_handles_labels()[1]:
+        ax.plot([], [], "o--", color="0.4", mfc="none", lw=0.7, label="printed") if _has_printed(ax) else None
+        ax.legend(fontsize=7, frameon=False, loc="best")
+
+
+def _has_printed(ax: Any) -> bool:
+    return any(line.get_linestyle() == "--" for line in ax.get_lines())
+
+
+def boxes(values: Mapping[str, ArrayLike], printed: Mapping[str, float], ylabel: str) -> Figure:
+    """A box for the values of each method over its seeds, and a hollow diamond for the printed value."""
+    plt = _pyplot()
+    figure, ax = plt.subplots(figsize=(_WIDTH, _HEIGHT))
+    names = list(values)
+    ax.boxplot([np.asarray(values[name], float) for name in names], tick_labels=names, widths=0.5)
+    known = [(place, printed[name]) for place, name in enumerate(names, start=1) if name in printed]
+    if known:
+        ax.plot(*zip(*known, strict=True), "D", color="C3", mfc="none", ls="none", label="printed")
+        ax.legend(fontsize=8, frameon=False)
+    ax.set_ylabel(ylabel)
+    ax.grid(alpha=0.3, axis="y")
+    ax.tick_params(axis="x", labelsize=8, rotation=20)
+    figure.tight_layout()
+    return figure
+
+
+def surface(x: Sequence[float], y: Sequence[float], values: ArrayLike, axes: tuple[str, str]) -> Figure:
+    """Values (y down, x across) over two parameters: a map with a number in each cell.
+
+    Parameters
+    ----------
+    x, y : sequences of float
+        The parameters.
+    values : array of shape (len(y), len(x))
+        NaN where nothing was measured.
+    axes : (str, str)
+        Names of the parameters.
+
+    """
+    plt = _pyplot()
+    figure, ax = plt.subplots(figsize=(0.9 * len(x) + 2.2, 0.55 * len(y) + 1.6))
+    table = np.asarray(values, float)
+    shown = ax.imshow(table, cmap="viridis", aspect="auto", origin="lower")
+    middle = (np.nanmin(table) + np.nanmax(table)) / 2
+    for row, column in np.argwhere(np.isfinite(table)):
+        value = table[row, column]
+        colour = "white" if value < middle else "black"
+        ax.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=8, color=colour)
+    ax.set_xticks(range(len(x)), [f"{value:g}" for value in x])
+    ax.set_yticks(range(len(y)), [f"{value:g}" for value in y])
+    ax.set(xlabel=axes[0], ylabel=axes[1])
+    figure.colorbar(shown, label="1NN accuracy (%)")
+    figure.tight_layout()
+    return figure
+
+
+def bars(groups: Mapping[str, Sequence[Series]], ylabel: str) -> Figure:
+    """Groups of bars, each a Series of one value; the printed value is a dashed outline around or above it."""
+    plt = _pyplot()
+    figure, ax = plt.subplots(figsize=(_WIDTH * 1.2, _HEIGHT))
+    left, ticks = 0.0, []
+    for series in groups.values():
+        for place, one in enumerate(series):
+            error = one.deviation[0] if len(one.deviation) else 0.0
+            ax.bar(left, one.mean[0], 0.8, yerr=error, color=f"C{place}", capsize=3, alpha=0.9)
+            ax.text(left, 2, f"{one.mean[0]:.1f}", ha="center", color="white", fontsize=8)
+            if len(one.printed) and np.isfinite(one.printed[0]):
+                ax.bar(left, one.printed[0], 0.92, fill=False, ls="--", edgecolor="k", lw=0.9)
+            ticks.append((left, one.name))
+            left += 1
+        left += 0.6
+    ax.bar(0, 0, fill=False, ls="--", edgecolor="k", lw=0.9, label="printed")
+    ax.set_xticks([place for place, _ in ticks], [name for _, name in ticks], rotation=20, fontsize=8)
+    ax.set(ylabel=ylabel, ylim=(0, 108))
+    ax.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
+    ax.grid(alpha=0.3, axis="y")
+    figure.tight_layout()
+    return figure
+
+
+def faces(columns: Mapping[str, Mapping[str, Array]]) -> Figure:
+    """Rows of images for each method, side by side for each column of methods; each image on its own grey scale."""
+    plt = _pyplot()
+    rows = max(len(methods) for methods in columns.values())
+    figure, drawn = plt.subplots(rows, len(columns), figsize=(5.6 * len(columns), 0.85 * rows + 0.5), squeeze=False)
+    for side, (title, methods) in enumerate(columns.items()):
+        for place, (name, stack) in enumerate(methods.items()):
+            ax = images(stack.reshape(len(stack), -1), stack.shape[1:], columns=len(stack), ax=drawn[place, side])
+            ax.set_title(f"{name}, {title}" if place == 0 else name, fontsize=9)
+    figure.tight_layout()
+    return figure
+
+
+def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]]) -> Figure:
+    """Embeddings in three dimensions, a column for each family; points are learned from, crosses are not.
+
+    Parameters
+    ----------
+    columns : mapping of family to mapping of title to (train, y, test, y_test)
+
+    """
+    plt = _pyplot()
+    rows = max(len(methods) for methods in columns.values())
+    figure = plt.figure(figsize=(3.6 * len(columns), 3.5 * rows))
+    for side, methods in enumerate(columns.values()):
+        for place, (title, (train, y, test, y_test)) in enumerate(methods.items()):
+            ax: Any = figure.add_subplot(rows, len(columns), place * len(columns) + side + 1, projection="3d")
+            embedding(train, y, size=9, legend=place == 0 and side == 0, ax=ax)
+            for number, label in enumerate(np.unique(y)):
+                ax.scatter(*test[y_test == label].T, marker="x", s=12, lw=0.8, color=f"C{number}")
+            ax.set_title(title, fontsize=9)
+            ax.tick_params(labelsize=5, pad=-2)
+    figure.tight_layout()
+    return figure
+
+
+def thumbnails(panels: Mapping[str, tuple[Array, Array]]) -> Figure:
+    """Images at the places that a two-dimensional embedding gives them; panels of (Z, images)."""
+    plt = _pyplot()
+    from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+
+    figure, drawn = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 5.0), squeeze=False)
+    for ax, (title, (Z, stack)) in zip(drawn[0], panels.items(), strict=True):
+        zoom = 20.0 / stack.shape[1]
+        ax.plot(*Z.T, ".", ms=1)
+        for place, image in zip(Z, stack, strict=True):
+            box = OffsetImage(image, zoom=zoom, cmap="gray")
+            ax.add_artist(AnnotationBbox(box, tuple(place), frameon=False))
+        ax.set_title(title, fontsize=10)
+        ax.margins(0.08)
+        ax.tick_params(labelsize=7)
+    figure.tight_layout()
+    return figure
