@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -44,7 +47,7 @@ def r_squared(targets: Array, predicted: Array) -> float:
     return float(1 - np.sum((targets - predicted) ** 2) / np.sum((targets - targets.mean(axis=0)) ** 2))
 
 
-class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A transformer X -> embedding (n, l) that maximises a trace quotient."""
 
     criterion: Any
@@ -107,9 +110,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return self.classes_[np.argmax(values, axis=1)]
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
+    @abstractmethod
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
-        raise NotImplementedError
 
     def _plain_embedding(self, X: Any) -> Array:
         """The embedding before it is centred and scaled."""
@@ -155,8 +158,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
         return float(search.score(self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)))
 
+    @abstractmethod
     def _quotient_on(self, X: Any) -> float:
-        raise NotImplementedError
+        """The criterion's quotient on samples X, for criteria without labels."""
 
     @property
     def _n_features_out(self) -> int:
