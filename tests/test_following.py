@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparlow import ElasticNet, SparLow, problem
+from sparlow import DictionaryLearner, ElasticNet, SparLow, TraceQuotient, problem
 from tests import cases
 from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, linear_data, small
 
@@ -75,6 +75,45 @@ def test_warm_start_with_other_features_says_so():
     model = small("pca", 4, warm_start=True).fit(X)
     with pytest.raises(ValueError, match="features"):
         model.fit(X[:, :40])
+
+
+@pytest.mark.parametrize("validation_fraction", [None, 0.25])
+def test_a_first_fit_is_the_same_with_and_without_warm_start(validation_fraction):
+    """With a held-out part the model learned from the rest is no fit to go on from."""
+    warm, cold = (small(warm_start=w, validation_fraction=validation_fraction).fit(X, Y) for w in (True, False))
+    for attribute in ("dictionary_", "projection_", "embedding_"):
+        np.testing.assert_array_equal(getattr(warm, attribute), getattr(cold, attribute))
+    again = warm.fit(X, Y)
+    assert not np.array_equal(again.dictionary_, cold.dictionary_)
+
+
+FAILURES = {
+    "NaN": lambda: (np.full((20, 5), np.nan), np.arange(20) % 2),
+    "one class": lambda: (X[:, :40], np.zeros(150)),
+    "lengths": lambda: (X[:, :40], Y[:9]),
+    "no scatter": lambda: (np.ones((20, 5)), np.arange(20) % 2),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("build", [small, TraceQuotient], ids=["SparLow", "TraceQuotient"])
+def test_a_fit_that_fails_leaves_the_last_one_as_it_was(build, failure):
+    model = build("mvr").fit(X, Y)
+    before, embedding = dict(vars(model)), model.transform(X_NEW)
+    with pytest.raises(ValueError, match=r".+"):
+        model.fit(*FAILURES[failure]())
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    np.testing.assert_array_equal(model.transform(X_NEW), embedding)
+    assert model.predict(X_NEW).shape == (200,)
+
+
+def test_a_first_fit_that_fails_leaves_nothing():
+    for model in (small(), TraceQuotient(), DictionaryLearner(n_atoms=1000)):
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match=r".+"):
+            model.fit(X, np.zeros(150))
+        assert vars(model) == before
 
 
 def test_an_interrupt_leaves_the_best_model_so_far():

@@ -77,6 +77,22 @@ def test_the_last_quotient_is_that_of_the_fitted_model():
     assert model.score(X) == pytest.approx(np.sum((centred @ U) ** 2) / np.sum(centred**2) / 5, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["pca", "lle", "lap"])
+def test_score_without_labels_is_the_quotient_without_shrinkage(name):
+    """The quotient that was maximised has the ridge in its denominator, the score has not."""
+    for model in (small(name, 4, shrinkage=0.5), TraceQuotient(name, 4, shrinkage=0.5)):
+        model.fit(X)
+        joint = isinstance(model, SparLow)
+        samples, codes = (UNIT, model.encode(X).toarray()) if joint else (X, X - X.mean(axis=0))
+        A, B = model.criterion_.bind(samples).matrices(codes)
+        U = model.projection_
+        top, bottom = np.trace(U.T @ A @ U), np.trace(U.T @ B @ U)
+        assert model.score(X) == pytest.approx(top / bottom, rel=1e-9)
+        ridge = model.ridge_ if joint else 0.5 * np.trace(B) / len(B)
+        fitted = model.history_["quotient"][-1] if joint else model.quotient_
+        assert fitted == pytest.approx(top / (bottom + 4 * ridge), rel=1e-6)
+
+
 def test_projection_is_canonical():
     model = small("pca", 5, max_iter=2).fit(X)
     U = model.projection_
