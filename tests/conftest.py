@@ -1,8 +1,10 @@
-"""Pictures without a screen, closed after each test; the same property examples on every run."""
+"""Pictures without a screen, closed after each test; the same property examples on every run; a fitted model."""
 
 import matplotlib
 import pytest
 from hypothesis import settings
+
+from tests import digits
 
 matplotlib.use("Agg")
 settings.register_profile("steady", derandomize=True)
@@ -15,3 +17,9 @@ def _close_figures():
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+@pytest.fixture(scope="session")
+def fitted():
+    """LDA-SparLow of 150 digits; not to be fitted again."""
+    return digits.small().fit(digits.X, digits.Y)

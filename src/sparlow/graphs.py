@@ -121,14 +121,10 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
 # ── structures of labels ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def centring(n: int) -> Structure:
-    """Π = I − 11ᵀ/n."""
-    return Structure(np.ones(n), None, np.ones((n, 1)), np.array([[-1.0 / n]]))
-
-
-def identity(mask: Array) -> Structure:
-    """The diagonal matrix of a mask: the identity on the samples it marks."""
-    return Structure(np.asarray(mask, float))
+def centring(n: int, known: Array | None = None) -> Structure:
+    """Π = I − 11ᵀ/n; with a mask ``known`` of shape (n,) that of the samples it marks, zero elsewhere."""
+    marks = np.ones(n) if known is None else np.asarray(known, float)
+    return Structure(marks, None, marks[:, None], np.array([[-1.0 / marks.sum()]]))
 
 
 def class_means(labels: Array, n_classes: int) -> sp.csr_array:

@@ -110,8 +110,9 @@ class JointProblem(ABC):
             B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
             self.quotient = self.plain = dataclasses.replace(self.quotient, ridge=ridge)
             U = _project(A, B, ridge, self.n_components, None, 1e-10)
-            self.scale = abs(self.quotient.value(codes, U).quotient)
-            return self._evaluation(D, codes, U)
+            value = self.quotient.value(codes, U)
+            self.scale = abs(value.quotient)
+            return self._evaluation(D, codes, U, value)
 
     def evaluate(self, point: Point, near: Evaluation | None = None) -> Evaluation:
         """J at a point: one sparse coding of all samples, started from the codes of ``near``."""
@@ -161,8 +162,8 @@ class JointProblem(ABC):
         A, B = self.quotient.matrices(codes, self.n_jobs)
         return _project(A, B, self.quotient.ridge, self.n_components, start, _PROJECTION)
 
-    def _evaluation(self, D: Array, codes: sp.csr_array, U: Array) -> Evaluation:
-        value = self.quotient.value(codes, U)
+    def _evaluation(self, D: Array, codes: sp.csr_array, U: Array, value: Value | None = None) -> Evaluation:
+        value = self.quotient.value(codes, U) if value is None else value
         g_c, g_d = coherence(D), proximity(D, self.anchor)
         J = value.quotient - self.scale * (self.mu_coherence * g_c + self.mu_proximity * g_d)
         return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d)

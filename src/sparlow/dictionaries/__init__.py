@@ -4,20 +4,22 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 ``random_state`` the result has the same bits for any ``n_jobs``. ``LEARNERS`` has them by name.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from .atoms import distinct_rows, samples
+from .learners import LEARNERS, learn_dictionary
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
-from .union import class_union, labelled
+from .union import UNLABELLED, class_union, labelled
 
-LEARNERS: dict[str, Callable[..., Any]] = {
-    "ksvd": ksvd,
-    "online": online,
-    "odl": online,
-    "rls": rls_dla,
-    "samples": samples,
-}
-
-__all__ = ["LEARNERS", "class_union", "distinct_rows", "ksvd", "labelled", "omp", "online", "rls_dla", "samples"]
+__all__ = [
+    "LEARNERS",
+    "UNLABELLED",
+    "class_union",
+    "distinct_rows",
+    "ksvd",
+    "labelled",
+    "learn_dictionary",
+    "omp",
+    "online",
+    "rls_dla",
+    "samples",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 
 from ..parallel import Threads
 from .atoms import Array, check_count, check_samples, distinct_rows
+
+UNLABELLED = -1
 
 
 def class_union(
@@ -80,8 +83,10 @@ def class_union(
 
 
 def labelled(y: Array) -> Array:
-    """Which samples have a label: −1 stands for none, where labels are numbers."""
-    return y != -1 if np.issubdtype(y.dtype, np.number) else np.ones(len(y), dtype=bool)
+    """Which samples have a label: the number −1 stands for none, also among objects such as strings."""
+    if y.dtype == object:
+        return np.array([not (isinstance(label, numbers.Real) and float(label) == UNLABELLED) for label in y], bool)
+    return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
 
 
 def _shares(n_atoms: int, room: Array) -> Array:

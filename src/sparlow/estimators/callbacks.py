@@ -55,10 +55,10 @@ class Audience:
         now.__dict__.update(state())
         return bool(self._callback(row, now))
 
-    def close(self) -> None:
-        """The fit is over."""
+    def close(self, fitted: dict[str, Any]) -> None:
+        """The fit is over, with these fitted attributes."""
         if self._context is not None:
-            self._context.call_on_fit_task_end(**self._data, reconstruction_attributes={})
+            self._context.call_on_fit_task_end(**self._data, reconstruction_attributes=fitted)
 
     def _line(self, row: dict[str, float]) -> str:
         held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, class_union, distinct_rows, labelled
+from ..dictionaries import LEARNERS, distinct_rows, labelled, learn_dictionary
 from ..priors import Prior
+from .projector import FLOATS, all_or_nothing
 
 Array = NDArray[Any]
-_FLOATS = [np.float64, np.float32]
 
 
 class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -137,20 +136,27 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self : DictionaryLearner
 
         """
+        with all_or_nothing(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         labels = y if self.class_wise else "no_validation"
-        checked = validate_data(self, X, labels, accept_sparse="csr", dtype=_FLOATS, order="C")
+        checked = validate_data(self, X, labels, accept_sparse="csr", dtype=FLOATS, order="C")
         X, y = checked if self.class_wise else (checked, None)
+        if y is not None:
+            check_classification_targets(y[labelled(y)])
         self.prior_ = default_prior(X) if self.prior is None else self.prior
         self.n_iter_ = 1
-        if self.class_wise:
-            check_classification_targets(y)
-            D, self.atom_classes_ = self._learn_classes(X, y)
-        else:
-            n_atoms = default_n_atoms(X.shape[0], len(distinct_rows(X))) if self.n_atoms is None else self.n_atoms
-            options = self._options(random_state=self.random_state, n_jobs=self.n_jobs)
-            D = LEARNERS[self.method](X, n_atoms, **options)
+        n_atoms = self._default_n_atoms(X, y) if self.n_atoms is None else self.n_atoms
+        D, classes = learn_dictionary(
+            self.method, X, n_atoms, y, random_state=self.random_state, n_jobs=self.n_jobs, prior=self.prior_,
+            n_nonzero=self.n_nonzero, n_iter=self.max_iter, callback=self._report,
+        )  # fmt: skip
         self.dictionary_ = self.components_ = D
-        return self
+        self.__dict__.pop("atom_classes_", None)
+        if classes is not None:
+            self.atom_classes_ = classes
 
     def transform(self, X: Any) -> sp.csr_array:
         """Sparse codes of samples.
@@ -166,7 +172,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, order="C", reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
         return encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
 
     def inverse_transform(self, codes: Any) -> Array:
@@ -183,28 +189,20 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
         """
         check_is_fitted(self)
-        codes = check_array(codes, accept_sparse="csr", dtype=_FLOATS, input_name="codes")
+        codes = check_array(codes, accept_sparse="csr", dtype=FLOATS, input_name="codes")
         if codes.shape[1] != len(self.dictionary_):
             raise ValueError(
                 f"codes have {codes.shape[1]} columns, but the dictionary has {len(self.dictionary_)} atoms."
             )
         return np.asarray(codes @ self.dictionary_.astype(codes.dtype, copy=False))
 
-    def _learn_classes(self, X: Any, y: Array) -> tuple[Array, Array]:
+    def _default_n_atoms(self, X: Any, y: Array | None) -> int:
+        if y is None:
+            return default_n_atoms(X.shape[0], len(distinct_rows(X)))
         known = labelled(y)
         classes = np.unique(y[known])
         distinct = sum(len(distinct_rows(X[y == label])) for label in classes)
-        n_atoms = max(default_n_atoms(int(known.sum()), distinct, len(classes)), len(classes), 1)
-        n_atoms = n_atoms if self.n_atoms is None else self.n_atoms
-        learner, options = LEARNERS[self.method], self._options()
-        return class_union(X, y, n_atoms, learner, random_state=self.random_state, n_jobs=self.n_jobs, **options)
-
-    def _options(self, **further: Any) -> dict[str, Any]:
-        """What the chosen learner takes of the parameters that are set."""
-        offered = {"prior": self.prior_, "n_nonzero": self.n_nonzero, "n_iter": self.max_iter, "callback": self._report}
-        offered |= further
-        taken = inspect.signature(LEARNERS[self.method]).parameters
-        return {name: value for name, value in offered.items() if name in taken and value is not None}
+        return max(default_n_atoms(int(known.sum()), distinct, len(classes)), len(classes), 1)
 
     def _report(self, iteration: int, dictionary: Array, cost: float) -> None:
         self.n_iter_ = max(self.n_iter_, iteration)

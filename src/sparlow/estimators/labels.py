@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length
 
 from ..criteria import Criterion
+from ..dictionaries import UNLABELLED, labelled
 
 Array = NDArray[Any]
-
-UNLABELLED = -1
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,10 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     semi = criterion.supervision == "semi"
-    check_classification_targets(y[is_labelled(y)].astype(str) if semi and y.dtype == object else y)
-    known = is_labelled(y) if semi else np.ones(len(y), bool)
+    check_classification_targets(y[labelled(y)].astype(str) if semi and y.dtype == object else y)
+    known = labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
-    if not semi and len(classes) > 2 and not is_labelled(y).all():
+    if not semi and len(classes) > 2 and not labelled(y).all():
         warnings.warn(
             f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.",
             UserWarning,
@@ -80,13 +78,6 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     encoded[known] = codes
     _check_sizes(criterion, classes, np.bincount(codes))
     return Labels(encoded, classes)
-
-
-def is_labelled(y: Array) -> Array:
-    """Where labels are not −1, the mark of unlabelled samples; also among objects such as strings."""
-    if y.dtype == object:
-        return np.array([not (isinstance(label, numbers.Real) and float(label) == UNLABELLED) for label in y], bool)
-    return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
 
 
 def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:

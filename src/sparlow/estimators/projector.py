@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..criteria import Criterion, criterion_named
-from .labels import Labels, check_labels, check_targets, is_labelled
+from ..dictionaries import labelled
+from .labels import Labels, check_labels, check_targets
 
 Array = NDArray[Any]
 
@@ -44,7 +48,19 @@ def r_squared(targets: Array, predicted: Array) -> float:
     return float(1 - np.sum((targets - predicted) ** 2) / np.sum((targets - targets.mean(axis=0)) ** 2))
 
 
-class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """A fit that fails leaves the model as it was: not fitted, or as the last fit left it."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
+class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A transformer X -> embedding (n, l) that maximises a trace quotient."""
 
     criterion: Any
@@ -64,16 +80,19 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return int(self.n_components)
 
     def _labels(self, criterion: Criterion, X: Any, y: Any) -> Labels:
-        labels = check_labels(criterion, X, y, type(self).__name__)
+        return check_labels(criterion, X, y, type(self).__name__)
+
+    def _remember(self, fitted: dict[str, Any]) -> None:
+        """Set the fitted attributes; those that only some criteria have do not outlive the last fit."""
         for of_last_fit in ("classes_", "regression_"):
             self.__dict__.pop(of_last_fit, None)
-        if labels.classes is not None:
-            self.classes_ = labels.classes
-        return labels
+        self.__dict__.update(fitted)
 
     def _memory(self, embedding: Array, plain: Array, labels: Labels) -> dict[str, Any]:
         """The training embedding, and the regression of the targets on the ``plain`` one where the criterion is one."""
-        memory = {"embedding_": embedding, "_training": labels}
+        memory: dict[str, Any] = {"embedding_": embedding, "_training": labels}
+        if labels.classes is not None:
+            memory["classes_"] = labels.classes
         if not _regresses(self):
             return memory
         if labels.targets is not None:
@@ -107,9 +126,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return self.classes_[np.argmax(values, axis=1)]
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
+    @abstractmethod
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
-        raise NotImplementedError
 
     def _plain_embedding(self, X: Any) -> Array:
         """The embedding before it is centred and scaled."""
@@ -119,7 +138,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """How good the embedding is on samples not seen before, so that searches over parameters can use it.
 
         With class labels: the accuracy of the nearest training sample in the embedding. With real targets: R² of
-        the regression. Without labels: the criterion's quotient on X. Unlabelled samples do not count.
+        the regression. Without labels: the criterion's quotient on X, without the shrinkage of its denominator, so that
+        models of different ``shrinkage`` compare; on the training samples it is therefore larger than the quotient that
+        was maximised. Unlabelled samples do not count.
 
         Parameters
         ----------
@@ -150,13 +171,14 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])
         new = np.asarray(y)
         semi = criterion_named(self.criterion).supervision == "semi"
-        told = is_labelled(new) if semi else np.ones(len(new), bool)
+        told = labelled(new) if semi else np.ones(len(new), bool)
         if not told.any():
             raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
         return float(search.score(self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)))
 
+    @abstractmethod
     def _quotient_on(self, X: Any) -> float:
-        raise NotImplementedError
+        """The criterion's quotient on samples X, for criteria without labels."""
 
     @property
     def _n_features_out(self) -> int:

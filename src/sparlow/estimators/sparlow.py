@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,16 +23,27 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, class_union, distinct_rows
+from ..dictionaries import LEARNERS, distinct_rows, learn_dictionary
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
 from .labels import Labels
-from .projector import FLOATS, Projector, refuse_stacks
-from .watch import Watch
+from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .watch import Watch, radius_of
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What learning from a part of the samples and from all of them have in common."""
+
+    criterion: Criterion
+    prior: Prior
+    last: Array | None  # the dictionary to go on from
+    seed: int
+    began: float
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -236,33 +248,8 @@ class SparLow(CallbackSupportMixin, Projector):
         self : SparLow
 
         """
-        began = time.perf_counter()
-        criterion = criterion_named(self.criterion)
-        refuse_stacks(X)
-        given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        labels = self._labels(criterion, X, y)
-        X = self._scaled(X)
-        rng = check_random_state(self.random_state)
-        self._last = getattr(self, "dictionary_", None) if self.warm_start else None
-        self.criterion_ = criterion
-        self.prior_ = default_prior(X) if self.prior is None else self.prior
-        audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
-        rows, held = self._split(labels, X.shape[0], rng)
-        seed = rng.randint(np.iinfo(np.int32).max)
-        if held is None:
-            problem, watch = self._learn(X, labels, self.max_iter, seed, began, audience)
-        else:
-            problem, watch = self._learn(X[rows], labels.take(rows), self.max_iter, seed, began, audience,
-                                         (X[held], labels.take(held)))  # fmt: skip
-        self.n_iter_ = len(watch.rows) - 1
-        self.stop_reason_ = watch.reason
-        self.history_ = {name: np.array([row[name] for row in watch.rows]) for name in watch.rows[0]}
-        self.best_iter_ = watch.best_step if held is not None else self.n_iter_
-        best, known = (watch.last, labels) if held is None else (watch.best, watch.known)
-        self.__dict__.update(self._state(problem, best, known))
-        if held is not None and watch.reason not in ("interrupted", "stopped by callback"):
-            self._learn_from_all(X, labels, seed, began)
-        audience.close()
+        with all_or_nothing(self):
+            self._remember(self._fit(X, y))
         if self.stop_reason_ == "interrupted":
             warnings.warn(
                 f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far.",
@@ -271,44 +258,67 @@ class SparLow(CallbackSupportMixin, Projector):
             )
         return self
 
-    def _learn_from_all(self, X: Any, labels: Labels, seed: int, began: float) -> None:
+    def _fit(self, X: Any, y: Any) -> dict[str, Any]:
+        """The fitted attributes."""
+        began = time.perf_counter()
+        criterion = criterion_named(self.criterion)
+        refuse_stacks(X)
+        given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
+        labels = self._labels(criterion, X, y)
+        X = self._scaled(X)
+        rng = check_random_state(self.random_state)
+        prior = default_prior(X) if self.prior is None else self.prior
+        last = getattr(self, "dictionary_", None) if self.warm_start else None
+        audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
+        rows, held = self._split(criterion, labels, X.shape[0], rng)
+        plan = _Plan(criterion, prior, last, rng.randint(np.iinfo(np.int32).max), began)
+        if held is None:
+            watch = self._learn(plan, X, labels, self.max_iter, audience)
+            fitted = {**watch.summary(), **watch.state(watch.last)}
+        else:
+            held_out = X[held], labels.take(held)
+            watch = self._learn(plan, X[rows], labels.take(rows), self.max_iter, audience, held_out)
+            fitted = {**watch.summary(), "best_iter_": watch.best_step, **watch.state(watch.best)}
+            if watch.reason not in ("interrupted", "stopped by callback"):
+                fitted |= self._learn_from_all(plan, X, labels, watch.best_step)
+        audience.close(fitted)
+        return fitted
+
+    def _learn_from_all(self, plan: _Plan, X: Any, labels: Labels, n_steps: int) -> dict[str, Any]:
         """The model again, from the held-out samples too, with the number of steps that was best on them."""
         try:
-            problem, watch = self._learn(X, labels, self.best_iter_, seed, began, None)
+            watch = self._learn(plan, X, labels, n_steps, None)
         except KeyboardInterrupt:
-            self.stop_reason_ = "interrupted"
-            return
-        if watch.reason == "interrupted":
-            self.stop_reason_ = "interrupted"
-        self.__dict__.update(self._state(problem, watch.last, labels))
+            return {"stop_reason_": "interrupted"}
+        interrupted = {"stop_reason_": "interrupted"} if watch.reason == "interrupted" else {}
+        return {**interrupted, **watch.state(watch.last)}
 
     def _learn(
         self,
+        plan: _Plan,
         X: Any,
         labels: Labels,
         max_iter: int,
-        seed: int,
-        began: float,
         audience: Audience | None,
         held_out: tuple[Any, Labels] | None = None,
-    ) -> tuple[JointProblem, Watch]:
+    ) -> Watch:
         """Dictionary, graphs, first projection and so many steps from there."""
-        criterion, prior = self.criterion_, self.prior_
-        D = self._first_dictionary(X, labels, prior, np.random.RandomState(seed))
+        criterion, prior = plan.criterion, plan.prior
+        D = self._first_dictionary(plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
         nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
         problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
-        watch = Watch(self, problem, labels, held_out, audience, began)
+        watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
         start = problem.start(D, self.shrinkage, codes)
         watch.row(start, None)
         result = learn(
             problem, start, max_iter=max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
         )
         watch.last, watch.reason = result.evaluation, watch.reason or result.reason
-        return problem, watch
+        return watch
 
     # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -320,12 +330,14 @@ class SparLow(CallbackSupportMixin, Projector):
         inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
 
-    def _split(self, labels: Labels, n: int, rng: np.random.RandomState) -> tuple[Array, Array | None]:
+    def _split(
+        self, criterion: Criterion, labels: Labels, n: int, rng: np.random.RandomState
+    ) -> tuple[Array, Array | None]:
         """Rows to learn from and rows held out; unlabelled samples are never held out."""
         every = np.arange(n)
         if self.validation_fraction is None or self.max_iter == 0:
             return every, None
-        if getattr(self.criterion_, "graph", None) is not None:
+        if getattr(criterion, "graph", None) is not None:
             raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
         if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < 2:
             raise ValueError("validation_fraction holds out samples of each class, but there is a class of one sample.")
@@ -336,9 +348,9 @@ class SparLow(CallbackSupportMixin, Projector):
         _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
         return np.setdiff1d(every, usable[held]), np.sort(usable[held])
 
-    def _first_dictionary(self, X: Any, labels: Labels, prior: Prior, rng: np.random.RandomState) -> Array:
-        if self._last is not None:
-            return self._own_dictionary(X, self._last, "dictionary_ of the last fit (warm_start)")
+    def _first_dictionary(self, plan: _Plan, X: Any, labels: Labels) -> Array:
+        if plan.last is not None:
+            return self._own_dictionary(X, plan.last, "dictionary_ of the last fit (warm_start)")
         if not isinstance(self.dictionary, str):
             return self._own_dictionary(X, self.dictionary, "dictionary")
         distinct = len(distinct_rows(X))
@@ -349,23 +361,11 @@ class SparLow(CallbackSupportMixin, Projector):
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
-        learner = LEARNERS[self.dictionary]
-        options: dict[str, Any] = {"prior": prior} if self.dictionary in ("online", "odl", "rls") else {}
-        options |= (
-            {"random_state": rng, "n_jobs": self.n_jobs} if self.dictionary != "samples" else {"random_state": rng}
-        )
-        if labels.y is None or classes is None:
-            return np.asarray(learner(X, n_atoms, **options), float)
-        if labels.y.min() < 0:  # with few labels there is too little for atoms of each class
-            return np.asarray(learner(X, n_atoms, **options), float)
-        options.pop("n_jobs", None)
-        return np.asarray(self._union(X, labels.y, n_atoms, learner, options), float)
-
-    def _union(self, X: Any, y: Array, n_atoms: int, learner: Callable[..., Array], options: dict[str, Any]) -> Array:
-        least = len(np.unique(y))
-        if n_atoms < least:
-            return learner(X, n_atoms, **options)
-        return class_union(X, y, n_atoms, learner, n_jobs=self.n_jobs, **options)[0]
+        # with few labels there is too little for atoms of each class, and none to spare with fewer atoms than classes
+        class_wise = labels.y is not None and labels.y.min() >= 0 and n_atoms >= len(np.unique(labels.y))
+        options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
+        y = labels.y if class_wise else None
+        return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)
@@ -391,11 +391,10 @@ class SparLow(CallbackSupportMixin, Projector):
     def _state(self, problem: JointProblem, now: Evaluation, labels: Labels) -> dict[str, Any]:
         """The fitted attributes at one evaluation."""
         dtype = problem.X.dtype
-        Y = now.quotient.embedding
         U = canonical(problem.plain.above.form(now.codes, self.n_jobs), now.projection)
         mean_code = np.asarray(now.codes.mean(axis=0), float).ravel()
         centre = mean_code @ U
-        radius = float(np.sqrt(np.mean(np.sum((Y - Y.mean(axis=0)) ** 2, axis=1))))
+        radius = radius_of(now.quotient.embedding)
         plain = now.codes @ U.astype(dtype)
         return {
             "dictionary_": now.dictionary.astype(dtype),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from ..criteria import CRITERIA, Criterion, criterion_named
 from ..graphs import centring
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical
-from .projector import FLOATS, Projector, refuse_stacks
+from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
 
 Array = NDArray[Any]
 
@@ -51,8 +50,10 @@ class TraceQuotient(Projector):
         Uᵀ.
     mean_ : array of shape (n_features,)
         Mean of the training samples, subtracted before projecting.
+    criterion_ : Criterion
+        The criterion in use.
     quotient_ : float
-        The value of the quotient.
+        The value of the quotient, what shrinkage adds to its denominator included.
     embedding_ : array of shape (n_samples, n_components)
         The embedding of the training samples.
     classes_ : array of shape (n_classes,)
@@ -112,15 +113,21 @@ class TraceQuotient(Projector):
         self : TraceQuotient
 
         """
+        with all_or_nothing(self):
+            self._remember(self._fit(X, y))
+        return self
+
+    def _fit(self, X: Any, y: Any) -> dict[str, Any]:
+        """The fitted attributes."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         labels = self._labels(criterion, X, y)
         count = self._check_components(criterion, X.shape[1], labels, "features")
         with Threads(1):
-            self.mean_ = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
+            mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
             quotient = criterion.bind(X, labels.bound, self.n_jobs)
-            centred = X if hasattr(X, "toarray") else X - self.mean_
+            centred = X if hasattr(X, "toarray") else X - mean
             A, B = quotient.matrices(centred, self.n_jobs)
             if not np.trace(B) > 0:
                 raise ValueError(
@@ -128,12 +135,18 @@ class TraceQuotient(Projector):
                 )
             B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
             V = _span(centring(X.shape[0]).form(centred, self.n_jobs), count)
-            U, self.quotient_, self.n_iter_ = best_projection(V.T @ A @ V, V.T @ B @ V, count)
-            self.projection_ = canonical(A, V @ U).astype(X.dtype)
-        self.components_ = np.ascontiguousarray(self.projection_.T)
-        self._criterion = dataclasses.replace(criterion)
-        self.__dict__.update(self._memory(self._project(X), self._project(X), labels))
-        return self
+            U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
+            U = canonical(A, V @ U).astype(X.dtype)
+        embedding = _projected(X, mean, U)
+        return {
+            "projection_": U,
+            "components_": np.ascontiguousarray(U.T),
+            "mean_": mean,
+            "quotient_": value,
+            "n_iter_": n_iter,
+            "criterion_": criterion,
+            **self._memory(embedding, embedding, labels),
+        }
 
     def transform(self, X: Any) -> Array:
         """Project samples.
@@ -153,11 +166,8 @@ class TraceQuotient(Projector):
 
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
-        return self._project(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
-
-    def _project(self, X: Any) -> Array:
-        U = self.projection_.astype(X.dtype, copy=False)
-        return np.asarray(safe_sparse_dot(X, U) - self.mean_.astype(X.dtype, copy=False) @ U)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return _projected(X, self.mean_, self.projection_)
 
     def inverse_transform(self, Z: Any) -> Array:
         """The samples on the subspace that have embedding Z.
@@ -180,8 +190,14 @@ class TraceQuotient(Projector):
 
     def _quotient_on(self, X: Any) -> float:
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_min_samples=2)
-        quotient = self._criterion.bind(X, None, self.n_jobs)
+        quotient = self.criterion_.bind(X, None, self.n_jobs)
         return quotient.value(X - self.mean_, self.projection_.astype(float)).quotient
+
+
+def _projected(X: Any, mean: Array, U: Array) -> Array:
+    """(X − mean) U in the precision of X, sparse or dense."""
+    U = U.astype(X.dtype, copy=False)
+    return np.asarray(safe_sparse_dot(X, U) - mean.astype(X.dtype, copy=False) @ U)
 
 
 def _span(scatter: Array, fewest: int) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from ..coding import encode
+from ..criteria import Criterion
 from ..optimize import Step
 from ..problem import Evaluation, JointProblem
 from .callbacks import Audience
@@ -21,19 +22,26 @@ from .projector import r_squared
 Array = NDArray[Any]
 
 
+def radius_of(Y: Array) -> float:
+    """The root mean square distance of the embedding from its mean."""
+    return float(np.sqrt(np.mean(np.sum((Y - Y.mean(axis=0)) ** 2, axis=1))))
+
+
 class Watch:
     """Follows the learning: a row per step, the score on the held-out part, the best step so far."""
 
     def __init__(
         self,
         model: Any,
+        criterion: Criterion,
         problem: JointProblem,
         known: Labels,
         held_out: tuple[Any, Labels] | None,
         audience: Audience | None,
         began: float,
     ) -> None:
-        self.model, self.problem, self.known, self.audience = model, problem, known, audience
+        self.model, self.criterion, self.problem, self.known = model, criterion, problem, known
+        self.audience = audience
         self.X_held: Any = None if held_out is None else held_out[0]
         self.held = Labels() if held_out is None else held_out[1]
         self.codes: sp.csr_array | None = None
@@ -47,7 +55,7 @@ class Watch:
     def step(self, step: Step) -> bool:
         """After an accepted step."""
         row = self.row(step.evaluation, step)
-        stop = self.audience is not None and self.audience.step(row, lambda: self._state(step.evaluation))
+        stop = self.audience is not None and self.audience.step(row, lambda: self.state(step.evaluation))
         if stop:
             self.reason = "stopped by callback"
         elif self.X_held is not None and len(self.rows) - 1 - self.best_step >= self.model.n_iter_no_change:
@@ -87,7 +95,7 @@ class Watch:
         )
         if self.held.bound is None:
             if self.quotient is None:
-                bound = self.model.criterion_.bind(self.X_held, None, self.problem.n_jobs)
+                bound = self.criterion.bind(self.X_held, None, self.problem.n_jobs)
                 self.quotient = dataclasses.replace(bound, ridge=self.problem.plain.ridge)
             return float(self.quotient.value(self.codes, now.projection).quotient)
         ours, theirs = now.quotient.embedding, np.asarray(self.codes @ now.projection)
@@ -95,12 +103,19 @@ class Watch:
             regression = self.model._memory(ours, ours, self.known)["regression_"]
             return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))
         centre = ours.mean(axis=0)
-        radius = float(np.sqrt(np.mean(np.sum((ours - centre) ** 2, axis=1))))
+        radius = radius_of(ours)
         ours, theirs = (self.model._arranged(Y, centre, radius) for Y in (ours, theirs))
         assert self.known.y is not None
         rows = self.known.y >= 0
         return float(KNeighborsClassifier(1).fit(ours[rows], self.known.y[rows]).score(theirs, self.held.y))
 
-    def _state(self, now: Evaluation) -> dict[str, Any]:
+    def state(self, now: Evaluation) -> dict[str, Any]:
+        """The fitted attributes of the model at one evaluation."""
         state = self.model._state(self.problem, now, self.known)
-        return {**state, "criterion_": self.model.criterion_, "prior_": self.problem.prior}
+        return {**state, "criterion_": self.criterion, "prior_": self.problem.prior}
+
+    def summary(self) -> dict[str, Any]:
+        """The fitted attributes that tell how learning went."""
+        n_iter = len(self.rows) - 1
+        history = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+        return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}

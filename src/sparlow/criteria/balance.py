@@ -1,0 +1,57 @@
+"""Weights that favour pairs now close together; :meth:`Quotient.refreshed` says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import graphs
+from ..graphs import Structure
+from .base import n_classes
+
+Array = NDArray[Any]
+
+_HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
+_LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
+
+
+def class_balance(labels: Array, power: float) -> Callable[[Array], Structure] | None:
+    """How to balance pairs of classes, None for power 0."""
+    return (lambda Y: _balanced_classes(Y, labels, power)) if power else None
+
+
+def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[Array], Structure] | None:
+    """How to balance the edges of a graph between classes, None for power 0."""
+    return (lambda Y: _balanced_edges(Y, labels, graph, power)) if power else None
+
+
+def _weights(squares: Array, power: float) -> Array:
+    """(d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
+    squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
+    return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
+
+
+def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
+    """Between-class scatter with weights d^(−2·power) of the distances d of the class means in the embedding."""
+    means = graphs.class_means(labels, n_classes(labels)).T @ Y
+    squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
+    return graphs.between_classes(labels, _weights(squares, power))
+
+
+def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
+    """The Laplacian of ``graph``, each edge divided by a power of the mean squared length of its pair of classes."""
+    edges = graph.tocoo()
+    lengths = np.empty(edges.nnz)
+    for first in range(0, edges.nnz, 1 << 16):
+        part = slice(first, first + (1 << 16))
+        lengths[part] = np.sum((Y[edges.row[part]] - Y[edges.col[part]]) ** 2, axis=1)
+    c = n_classes(labels)
+    pairs = labels[edges.row] * c + labels[edges.col]
+    counts, sums = np.bincount(pairs, minlength=c * c), np.bincount(pairs, lengths, minlength=c * c)
+    means = (sums / np.maximum(counts, 1))[pairs]
+    weights = _weights(means, power)
+    return graphs.laplacian(sp.csr_array((weights, (edges.row, edges.col)), shape=graph.shape))

@@ -1,0 +1,132 @@
+"""The trace quotient: its value, its derivatives and its matrices."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..graphs import Structure
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """The quotient at one point: numerator, denominator, and what its derivatives need."""
+
+    top: float
+    bottom: float
+    embedding: Array  # Y = ΦU (n, l)
+    top_product: Array  # S_A Y
+    bottom_product: Array | None  # S_B Y, None for the trace form
+
+    @property
+    def quotient(self) -> float:
+        """F = top / bottom."""
+        return self.top / self.bottom
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A criterion bound to samples and labels: f(Φ, U) = tr(UᵀAU)/tr(UᵀBU), its derivatives, and its matrices.
+
+    Parameters
+    ----------
+    above, below : Structure
+        S_A and S_B. With ``below`` None the denominator is the trace form B = tr(ΦᵀS_AΦ)/n · I of PCA.
+    ridge : float
+        Added to the diagonal of B.
+    balance : callable, optional
+        Embedding -> S_A with weights that favour pairs now close together; see :meth:`refreshed`.
+    rest : Structure, optional
+        Where the denominator is a total that has S_A in it, the other part: ``below`` = ``above`` + ``rest``.
+
+    """
+
+    above: Structure
+    below: Structure | None
+    ridge: float = 0.0
+    balance: Callable[[Array], Structure] | None = None
+    rest: Structure | None = None
+
+    @classmethod
+    def of_total(
+        cls, above: Structure, rest: Structure, balance: Callable[[Array], Structure] | None = None
+    ) -> Quotient:
+        """The quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
+        return cls(above, above + rest, balance=balance, rest=rest)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.above.diagonal)
+
+    def matrices(self, codes: Any, n_jobs: int | None = None) -> tuple[Array, Array]:
+        """A and B (r, r) for fixed codes."""
+        n = self.n_samples
+        A = self.above.form(codes, n_jobs) / n
+        B = np.trace(A) * np.eye(len(A)) if self.below is None else self.below.form(codes, n_jobs) / n
+        B[np.diag_indices_from(B)] += self.ridge
+        return A, B
+
+    def value(self, codes: Any, U: Array) -> Value:
+        """f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
+        n, width = self.n_samples, U.shape[1]
+        Y = np.asarray(codes @ U, float)
+        above = self.above @ Y
+        below = None if self.below is None else self.below @ Y
+        bottom = width * self._spread(codes) if below is None else float(np.vdot(Y, below))
+        return Value(float(np.vdot(Y, above)) / n, bottom / n + self.ridge * width, Y, above, below)
+
+    def _spread(self, codes: Any) -> float:
+        """tr(ΦᵀΠΦ), the total variance times n."""
+        squares = codes.data if sp.issparse(codes) else np.asarray(codes)
+        mean = np.asarray(codes.mean(axis=0), float).ravel()
+        return float(np.sum(squares.astype(float) ** 2) - self.n_samples * np.vdot(mean, mean))
+
+    def _difference(self, value: Value) -> Array:
+        """E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
+        E = value.top_product
+        if value.bottom_product is not None:
+            E = E - value.quotient * value.bottom_product
+        return E / (self.n_samples * value.bottom)
+
+    def codes_gradient(self, codes: Any, U: Array, value: Value) -> tuple[Array, Array, float]:
+        """∂f/∂Φ as (left, right, scale): left @ right + scale · Φ, of which the n × r product is never formed."""
+        left, right = 2 * self._difference(value), U.T
+        if self.below is not None:
+            return left, right, 0.0
+        # the trace form adds −f · 2l ΠΦ / (n b): a multiple of Φ less its mean, which is of rank one
+        scale = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom)
+        mean = np.asarray(codes.mean(axis=0), float).reshape(1, -1)
+        return np.hstack([left, np.full((len(left), 1), -scale)]), np.vstack([right, mean]), scale
+
+    def projection_gradient(self, codes: Any, U: Array, value: Value) -> Array:
+        """∂f/∂U (r, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
+        gradient = 2 * (codes.T @ self._difference(value))
+        constant = self.ridge if self.below is not None else self.ridge + self._spread(codes) / self.n_samples
+        return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
+
+    def refreshed(self, codes: Any, U: Array) -> Quotient:
+        """The quotient with its pairs balanced anew for the present embedding, scaled to have the present value.
+
+        A sum over pairs is dominated by those already far apart, and learning the dictionary would go on to separate
+        what is separate. With weights 1/d² of the present distances each pair counts the same: a step of iterative
+        reweighting for the sum of log d². The weights span a factor of ten at most: without a bound the projection
+        would jump from one close pair to the next.
+        """
+        if self.balance is None:
+            return self
+        before = self.value(codes, U)
+        above = self.balance(before.embedding)
+        top = float(np.vdot(before.embedding, above @ before.embedding)) / self.n_samples
+        if not top > 0:
+            return self
+        above = above * (before.top / top)
+        return dataclasses.replace(self, above=above, below=self.below if self.rest is None else above + self.rest)

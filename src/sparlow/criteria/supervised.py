@@ -1,0 +1,154 @@
+"""Criteria with labels: lda, mfa, mvr, and what their semi-supervised kin share with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import graphs
+from ..graphs import Structure
+from .balance import class_balance, edge_balance
+from .base import Criterion, are_known, are_labels, n_classes
+from .quotient import Quotient
+
+Array = NDArray[Any]
+
+_EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
+
+
+@dataclass(frozen=True)
+class Discriminant(Criterion):
+    """A criterion of class means: c of them differ in c − 1 directions."""
+
+    supervision = "full"
+
+    def most_components(self, n_features: int, y: Array | None) -> int:
+        return min(n_features, n_classes(y) - 1)
+
+    def usual_components(self, n_features: int, y: Array | None) -> int:
+        return self.most_components(n_features, y)
+
+
+@dataclass(frozen=True)
+class LDA(Discriminant):
+    """Class means apart, classes tight: A between-class scatter, B within-class scatter.
+
+    Parameters
+    ----------
+    balance : float
+        While the dictionary is learned, pairs of classes are weighted by d^(−2·balance), d their present distance, the
+        closest pair at most ten times as much as the farthest; 0 keeps the classical scatter throughout. The first
+        projection is always the classical one.
+
+    """
+
+    balance: float = 1.0
+
+    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+        assert y is not None
+        return Quotient(graphs.between_classes(y), graphs.within_classes(y), balance=class_balance(y, self.balance))
+
+
+@dataclass(frozen=True)
+class Margin(Criterion):
+    """A criterion of neighbours of the same class and of other classes."""
+
+    supervision = "full"
+    fewest_per_class = 2
+    k_within: int | None = None
+    k_between: int | None = None
+
+    def usual_components(self, n_features: int, y: Array | None) -> int:
+        return min(n_features, n_classes(y) - 1)
+
+    def class_graphs(self, X: Any, y: Array, n_jobs: int | None) -> tuple[sp.csr_array, sp.csr_array]:
+        """Edges within and between classes; their number depends on that of the labelled samples where none is set."""
+        usual = min(200, max(10, _EDGES // int(np.sum(y >= 0))))
+        within = usual if self.k_within is None else self.k_within
+        between = 2 * usual if self.k_between is None else self.k_between
+        return graphs.class_neighbours(X, y, within, between, n_jobs)
+
+
+@dataclass(frozen=True)
+class MFA(Margin):
+    """Neighbours of other classes apart, neighbours of the same class close: A = ΦᵀL⁻Φ, B = ΦᵀL⁺Φ.
+
+    Parameters
+    ----------
+    k_within, k_between : int, optional
+        Neighbours of the same class and of other classes. By default 200 of the same class (fewer above 7500
+        samples, so that there are about 1.5 million edges, but at least 10), and twice that default of other classes:
+        where each sample has few, joint learning follows single pairs that do not recur in new samples.
+    balance : float
+        While the dictionary is learned, edges between classes are weighted by d^(−2·balance), d the mean distance
+        over the edges between the same two classes, at most ten times as much as the lightest.
+
+    """
+
+    balance: float = 1.0
+
+    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+        assert y is not None
+        within, between = self.class_graphs(X, y, n_jobs)
+        balance = edge_balance(y, between, self.balance)
+        return Quotient(graphs.laplacian(between), graphs.laplacian(within), balance=balance)
+
+
+@dataclass(frozen=True)
+class Regression(Criterion):
+    """A criterion of targets, or of classes as targets."""
+
+    supervision = "full"
+    targets = True
+
+    def usual_components(self, n_features: int, y: Array | None) -> int:
+        assert y is not None
+        return min(n_features, max(1, int(np.linalg.matrix_rank(_as_targets(y)))))
+
+
+def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quotient:
+    """T Tᵀ against the scatter of the labelled samples, to which ``smooth`` is added."""
+    if are_labels(y):  # ΠMMᵀΠ = between classes, Π = between + within
+        rest = graphs.within_classes(y)
+        rest = rest if smooth is None else rest + smooth
+        return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, balance))
+    scatter = graphs.centring(len(y), are_known(y))
+    return Quotient(graphs.outer(_as_targets(y)), scatter if smooth is None else scatter + smooth)
+
+
+def _as_targets(y: Array) -> Array:
+    """T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
+    known = are_known(y)
+    if are_labels(y):
+        T = np.zeros((len(y), n_classes(y)))
+        T[known, y[known]] = 1 / np.sqrt(np.bincount(y[known]))[y[known]]
+    else:
+        T = np.array(y, float).reshape(len(y), -1)
+        T[~known] = 0
+    T[known] -= T[known].mean(axis=0)
+    return T
+
+
+@dataclass(frozen=True)
+class MVR(Regression):
+    """Ridge regression of targets: A = ΦᵀTTᵀΦ, B = ΦᵀΠΦ + ridge I (errata 3).
+
+    Class labels become one-hot targets divided by √n_c, so that large classes do not dominate; all targets are centred,
+    as a regression with an intercept does. The ridge is the estimator's ``shrinkage``.
+
+    Parameters
+    ----------
+    balance : float
+        As for :class:`LDA`, where the targets are class labels: A is then the scatter between classes, B the total.
+
+    """
+
+    balance: float = 1.0
+
+    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+        assert y is not None
+        return regression(y, self.balance)

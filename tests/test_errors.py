@@ -1,0 +1,150 @@
+"""Errors of the estimators: what was wrong, and what would work."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sparlow import LAP, ElasticNet, SparLow, TraceQuotient, encode
+from tests import cases
+from tests.digits import UNIT, X_NEW, X, Y, labels_for, small
+
+BOTH = pytest.mark.parametrize("build", [small, TraceQuotient], ids=["SparLow", "TraceQuotient"])
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["lda", "mfa", "mvr", "sda", "slap", "smvr"])
+def test_one_class_only(build, name):
+    with pytest.raises(ValueError, match=r"at least two classes, but y has 1 class.*3.*pca, lle or lap"):
+        build(name).fit(X, np.full(150, 3))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        build(name).fit(X)
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["sda", "slap", "smvr"])
+def test_no_labels_at_all(build, name):
+    with pytest.raises(ValueError, match="all unlabelled"):
+        build(name).fit(X, np.full(150, -1))
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["mfa", "slap"])
+def test_a_class_with_one_sample(build, name):
+    y = np.where(Y == 7, 6, Y)
+    y[0] = 7
+    with pytest.raises(ValueError, match=r"at least 2 of each; 1 sample has the label 7.*use lda"):
+        build(name).fit(X, y)
+    build("lda").fit(X, y)
+
+
+@BOTH
+def test_every_class_with_one_sample(build):
+    with pytest.raises(ValueError, match="one sample only"):
+        build("lda").fit(X[:10], np.arange(10))
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["lda", "sda"])
+def test_more_components_than_discriminants(build, name):
+    with pytest.raises(
+        ValueError, match=r"n_components=10 is more than .* can give here, which is 9 \(classes - 1 = 9\)"
+    ):
+        build(name, 10).fit(X, Y)
+    assert build(name, 9).fit(X, Y).transform(X).shape == (150, 9)
+
+
+def test_more_components_than_atoms_or_features():
+    with pytest.raises(ValueError, match=r"n_components=31 .* which is 30 \(the 30 atoms\)"):
+        small("pca", 31).fit(X)
+    with pytest.raises(ValueError, match=r"n_components=65 .* which is 64 \(the 64 features\)"):
+        TraceQuotient("pca", 65).fit(X)
+
+
+@pytest.mark.parametrize("name", ["pca", "lda", "sda"])
+def test_more_atoms_than_samples(name):
+    with pytest.raises(ValueError, match=r"n_atoms=151.*150"):
+        small(name, n_atoms=151).fit(X, labels_for(name))
+
+
+@pytest.mark.parametrize("scale", [1.0, 16.0])
+def test_all_codes_zero_names_a_weight_that_works(scale):
+    samples = X if scale == 1 else scale * X
+    model = small(prior=ElasticNet(1e4), normalize=scale == 1)
+    with pytest.raises(ValueError, match=r"All codes are zero: l1=1e\+04 is too large") as caught:
+        model.fit(samples, Y)
+    below, example = re.search(r"l1 below (\S+), for instance ElasticNet\((\S+)\)", str(caught.value)).groups()
+    fitted = clone(model).set_params(prior=ElasticNet(float(example))).fit(samples, Y)
+    assert fitted.score(samples, Y) > 0.9
+    assert encode(fitted._scaled(samples), fitted.dictionary_, ElasticNet(0.9 * float(below))).nnz
+    with pytest.raises(ValueError, match="All codes are zero"):
+        clone(model).set_params(prior=ElasticNet(1.01 * float(below))).fit(samples, Y)
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["pca", "lda", "mfa", "mvr"])
+def test_constant_samples(build, name):
+    with pytest.raises(ValueError, match=r"All samples are zero or multiples of the same one|no scatter"):
+        build(name).fit(np.ones((20, 5)), np.arange(20) % 2)
+
+
+def test_constant_targets():
+    for build in (small, TraceQuotient):
+        with pytest.raises(ValueError, match="constant or all missing"):
+            build("mvr").fit(X, np.full(150, 0.5))
+        with pytest.raises(ValueError, match="constant or all missing"):
+            build("smvr").fit(X, np.full((150, 2), np.nan))
+        with pytest.raises(ValueError, match="NaN"):
+            build("mvr").fit(X, np.where(Y > 4, np.nan, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "message"),
+    [
+        (np.ones((5, 63)), "atoms of 63 features, but X has 64"),
+        (np.zeros((5, 64)), "atoms of norm zero"),
+        ("svd", "dictionary"),
+    ],
+)
+def test_errors_of_an_own_dictionary(dictionary, message):
+    with pytest.raises(ValueError, match=message):
+        small(dictionary=dictionary).fit(X, Y)
+
+
+def test_unknown_criterion():
+    for model in (SparLow, TraceQuotient):
+        with pytest.raises(ValueError, match="criterion"):
+            model("ica").fit(X, Y)
+        assert not hasattr(model("ica"), "predict")
+
+
+def test_an_own_graph_and_samples_it_does_not_know():
+    graph = sp.csr_array(np.ones((150, 150)) - np.eye(150))
+    model = TraceQuotient(LAP(graph=graph), 2).fit(X)
+    with pytest.raises(ValueError, match="graph must have shape"):
+        model.score(X_NEW)
+
+
+def test_what_contradicts_an_own_dictionary_is_refused():
+    D = UNIT[:20]
+    with pytest.raises(ValueError, match="n_atoms=7, but dictionary has 20 atoms"):
+        SparLow("lda", dictionary=D, n_atoms=7).fit(X, Y)
+    model = small(warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start"):
+        model.set_params(n_atoms=12).fit(X, Y)
+    graph = sp.eye_array(len(X), format="csr")
+    with pytest.raises(ValueError, match="one of your own"):
+        small(LAP(graph=graph), validation_fraction=0.2).fit(X)
+
+
+def test_minus_one_as_a_class_is_pointed_out():
+    with pytest.warns(UserWarning, match="-1 as a class of its own"):
+        small().fit(X, cases.hide_labels(Y))
+
+
+@pytest.mark.parametrize("model", [SparLow(), TraceQuotient()], ids=str)
+def test_stacks_of_pictures_are_told_to_become_rows(model):
+    with pytest.raises(ValueError, match=r"reshape\(len\(X\), -1\)"):
+        model.fit(X.reshape(-1, 8, 8), Y)

@@ -1,0 +1,120 @@
+"""The estimators have the manners of scikit-learn: checks, clones, searches, types, threads."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from sparlow import MFA, ElasticNet, KLDivergence, SparLow, TraceQuotient
+from sparlow.criteria import criterion_named
+from tests import cases
+from tests.digits import X_NEW, Y_NEW, X, Y, labels_for, small
+
+
+@pytest.mark.parametrize("model", [SparLow, TraceQuotient])
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_every_check_of_scikit_learn_passes(name, model):
+    options = {"max_iter": 2} if model is SparLow else {}
+    outcomes = check_estimator(model(name, **options), on_skip=None)
+    skipped = {outcome["check_name"] for outcome in outcomes if outcome["status"] != "passed"}
+    assert skipped <= {"check_array_api_input"}
+    assert len(outcomes) > 40
+
+
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_every_criterion_by_name_and_as_an_object(name):
+    y = labels_for(name)
+    for criterion in (name, cases.CRITERIA[name]):
+        model = small(criterion, max_iter=1).fit(X, y)
+        assert model.transform(X_NEW).shape == (200, model.n_components_)
+        assert model.score(X_NEW, Y_NEW) > (0 if criterion_named(name).supervision == "none" else 0.6)
+        np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-8)
+
+
+def test_column_names_and_data_frames(fitted):
+    frame = pd.DataFrame(X, columns=[f"pixel{i}" for i in range(64)])
+    for model in (clone(fitted), TraceQuotient("lda", 9)):
+        out = model.set_output(transform="pandas").fit(frame, Y).transform(frame)
+        assert isinstance(out, pd.DataFrame)
+        name = type(model).__name__.lower()
+        assert list(out.columns) == list(model.get_feature_names_out()) == [f"{name}{i}" for i in range(9)]
+        assert list(model.feature_names_in_) == list(frame.columns)
+        np.testing.assert_allclose(out.to_numpy(), model.set_output(transform="default").transform(frame))
+        with pytest.raises(ValueError, match="feature names"):
+            model.transform(frame[frame.columns[::-1]])
+    regression = TraceQuotient("mvr").set_output(transform="pandas").fit(frame, Y)
+    assert isinstance(regression.predict(frame), np.ndarray)
+
+
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_single_precision_is_kept_and_near_double(name):
+    y = labels_for(name)
+    for model in (small(name, max_iter=0), TraceQuotient(name, shrinkage=0.1)):
+        single, double = clone(model).fit(X.astype(np.float32), y), clone(model).fit(X, y)
+        for out in (single.transform(X_NEW.astype(np.float32)), single.projection_, single.components_):
+            assert out.dtype == np.float32
+        assert double.transform(X_NEW).dtype == np.float64
+        same = KNeighborsClassifier(1).fit(single.transform(X.astype(np.float32)), Y).predict(single.transform(X_NEW))
+        other = KNeighborsClassifier(1).fit(double.transform(X), Y).predict(double.transform(X_NEW))
+        assert np.mean(same == other) > 0.9
+
+
+def test_sparse_samples_give_the_same_model():
+    for model in (small(), small("pca"), TraceQuotient("lda"), TraceQuotient("mfa"), TraceQuotient("lle")):
+        dense, sparse = clone(model).fit(X, Y), clone(model).fit(sp.csr_array(X), Y)
+        np.testing.assert_allclose(sparse.transform(sp.csr_array(X_NEW)), dense.transform(X_NEW), atol=1e-5)
+        assert sparse.score(sp.csr_array(X_NEW), Y_NEW) == pytest.approx(dense.score(X_NEW, Y_NEW), rel=1e-3)
+
+
+def test_clone_pickle_and_representations(fitted):
+    assert not hasattr(clone(fitted), "dictionary_")
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(X_NEW), fitted.transform(X_NEW))
+    own = small(MFA(k_within=5), prior=KLDivergence(0.05, mean=0.01))
+    assert clone(own).get_params() == own.get_params()
+    assert "MFA(k_within=5" in repr(own)
+    assert "<div" in fitted._repr_html_()
+    assert "SparLow" in fitted._repr_html_()
+    assert "TraceQuotient" in TraceQuotient("pca")._repr_html_()
+    for model in (SparLow(), TraceQuotient()):
+        with pytest.raises(NotFittedError):
+            model.transform(X)
+
+
+def test_search_over_criteria_priors_and_numbers():
+    grid = [
+        {"criterion": ["lda", MFA(k_within=5, k_between=5)], "prior": [ElasticNet(0.2, 0.1), ElasticNet(0.1, 0.1)]},
+        {"criterion": ["pca"], "n_components": [2, 8]},
+    ]
+    search = GridSearchCV(small(max_iter=0, dictionary="samples"), grid, cv=2, error_score="raise").fit(X, Y)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert search.best_estimator_.transform(X_NEW).shape[0] == 200
+    pipeline = make_pipeline(small(max_iter=0), KNeighborsClassifier(1))
+    steps = {"sparlow__n_atoms": [20, 30], "sparlow__max_iter": [0, 1]}
+    assert GridSearchCV(pipeline, steps, cv=2).fit(X, Y).score(X_NEW, Y_NEW) > 0.7
+
+
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name):
+    models = [small(name, max_iter=3, n_jobs=jobs).fit(X, labels_for(name)) for jobs in (1, 2, None)]
+    for attribute in ("dictionary_", "projection_", "embedding_"):
+        first = getattr(models[0], attribute)
+        for model in models[1:]:
+            assert np.array_equal(first, getattr(model, attribute)), attribute
+
+
+def test_arguments_are_left_as_they_are():
+    D = 3 * X[:20] + 1.0
+    kept = X.copy(), Y.copy(), D.copy()
+    small(dictionary=D).fit(X, Y).transform(X)
+    TraceQuotient().fit(X, Y).transform(X)
+    for one, two in zip(kept, (X, Y, D), strict=True):
+        np.testing.assert_array_equal(one, two)
