@@ -234,7 +234,8 @@ def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: flo
     """Memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
 
     F = (1 − α)(I − αS)⁻¹T with S = V^(−½)WV^(−½), T one-hot divided by the class's number of labels and
-    α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label reaches are zero.
+    α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
+    reaches are zero.
     """
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     half = sp.diags_array(1 / np.sqrt(np.maximum(degrees, np.finfo(float).tiny)))
