@@ -142,15 +142,16 @@ class Quotient:
 
     def _balanced(self, before: Value) -> Quotient:
         """Pairs balanced for the embedding of ``before``; S_A is scaled so that F there is what it was."""
-        Y, F = before.embedding, before.quotient
+        Y = before.embedding
         above = self.above if self.balance is None else self.balance(Y)
         others = self.below if self.rest is None else self.rest
         assert others is not None
         top = float(np.vdot(Y, above @ Y)) / self.n_samples
         bottom = float(np.vdot(Y, others @ Y)) / self.n_samples + self.ridge * Y.shape[1]
-        # s·top/bottom = F, or s·top/(s·top + bottom) = F where the denominator is a total
-        wanted = F * bottom if self.rest is None else F / max(1 - F, np.finfo(float).eps) * bottom
-        if not (top > 0 and wanted > 0):
+        if not (top > 0 and bottom > 0 and before.top > 0):
             return self
+        # s·top/bottom = F, or s·top/(s·top + bottom) = F where the denominator is a total
+        F = before.quotient
+        wanted = (F if self.rest is None else F / max(1 - F, np.finfo(float).eps)) * bottom
         above = above * (wanted / top)
         return dataclasses.replace(self, above=above, below=self.below if self.rest is None else above + self.rest)
