@@ -230,6 +230,26 @@ def laplacian(graph: sp.csr_array) -> Structure:
     return Structure(degrees / mean, sp.csr_array(graph * (-1.0 / mean)))
 
 
+def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: float = 1e-6) -> Array:
+    """Memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
+
+    F = (1 − α)(I − αS)⁻¹T with S = V^(−½)WV^(−½), T one-hot divided by the class's number of labels and
+    α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
+    reaches are zero.
+    """
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    half = sp.diags_array(1 / np.sqrt(np.maximum(degrees, np.finfo(float).tiny)))
+    S = sp.csr_array(half @ graph @ half)
+    known = y >= 0
+    T = np.zeros((len(y), int(y.max()) + 1))
+    T[known, y[known]] = 1 / np.bincount(y[known])[y[known]]
+    F = T
+    for _ in range(int(np.log(tol) / np.log(retained))):
+        F = retained * (S @ F) + (1 - retained) * T
+    F = F / np.maximum(F.sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(F / np.maximum(F.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+
+
 def strangers(graph: sp.csr_array) -> Structure:
     """Lᴺ, the Laplacian of all pairs that the 0/1 ``graph`` does not join: nI − 11ᵀ − L, scaled to mean degree 1."""
     n = graph.shape[0]

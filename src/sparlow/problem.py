@@ -124,8 +124,8 @@ class JointProblem(ABC):
             return self._evaluation(D, codes, U)
 
     def refresh(self, now: Evaluation) -> Evaluation:
-        """Balance the criterion's pairs for the present embedding; costs no coding, and J does not fall."""
-        if self.quotient.balance is None:
+        """Renew and balance the criterion for the present embedding; costs no coding, and J does not fall."""
+        if not self.quotient.changes:
             return now
         with Threads(1):
             self.quotient = self.quotient.refreshed(now.codes, now.projection)
@@ -228,8 +228,8 @@ def learn(
     tol: float = 1e-5,
     callback: Callable[[Step], bool | None] | None = None,
 ) -> Result:
-    """Conjugate gradients in rounds of ``refresh_every`` steps, the criterion's pairs balanced anew before each."""
-    balanced = problem.quotient.balance is not None
+    """Conjugate gradients in rounds of ``refresh_every`` steps, the criterion renewed and balanced before each."""
+    changes = problem.quotient.changes
     total = Result(start, "max_iter reached", next_length=_FIRST_MOVE * float(np.sqrt(len(problem.anchor))))
     slow = 0
     while total.n_iter < max_iter:
@@ -243,7 +243,7 @@ def learn(
             problem,
             problem.manifold(),
             now,
-            max_iter=min(refresh_every, left) if balanced else left,
+            max_iter=min(refresh_every, left) if changes else left,
             first_length=total.next_length,
             tol=tol,
             callback=callback,

@@ -17,6 +17,7 @@ Array = NDArray[Any]
 # newer versions of SciPy restart at random where eigenvalues are equal
 _STEADY: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
 _PARTIAL = 400  # dimension from which on partial eigensolvers pay
+_RESTARTS = 30  # of Lanczos; where eigenvalues cluster it would take thousands, and a dense solver is faster
 
 
 class TraceRatio(NamedTuple):
@@ -129,7 +130,7 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     if r >= _PARTIAL and count <= r // 10:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
-            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), tol=tol, **_STEADY)
+            _, U = eigsh(M, count, which="LA", v0=v0, ncv=min(r, 2 * count + 20), maxiter=_RESTARTS, tol=tol, **_STEADY)
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass

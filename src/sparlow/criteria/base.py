@@ -20,6 +20,7 @@ Array = NDArray[Any]
 
 _COUNTS = ("k", "k_within", "k_between")
 _WEIGHTS = ("balance", "alpha", "far", "near", "rho", "reg")
+_SHARES = ("propagate",)
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ def _check_parameter(criterion: str, name: str, value: Any) -> None:
             raise ValueError(f"{name} of {criterion} must be a positive whole number, got {value!r}.")
     elif name in _WEIGHTS and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
         raise ValueError(f"{name} of {criterion} must be a number, not negative, got {value!r}.")
+    elif name in _SHARES and not (isinstance(value, numbers.Real) and 0 <= float(value) <= 1):
+        raise ValueError(f"{name} of {criterion} must be a number from 0 to 1, got {value!r}.")
 
 
 def n_classes(y: Array | None) -> int:
@@ -79,11 +82,11 @@ def are_known(y: Array) -> Array:
     return y >= 0 if are_labels(y) else np.all(np.isfinite(y.reshape(len(y), -1)), axis=1)
 
 
-def neighbourhood(X: Any, k: int, graph: Any, binary: bool, n_jobs: int | None) -> sp.csr_array:
-    """The user's graph, checked, or the affinities of the k nearest neighbours; 0/1 if ``binary``."""
+def neighbourhood(X: Any, k: int, graph: Any, n_jobs: int | None) -> sp.csr_array:
+    """The user's graph, checked, or the affinities of the k nearest neighbours."""
     n = X.shape[0]
     if graph is None:
-        return graphs.affinities(X, min(k, n - 1), None, binary, n_jobs)
+        return graphs.affinities(X, min(k, n - 1), n_jobs=n_jobs)
     own = sp.csr_array(check_array(graph, accept_sparse="csr", dtype=float, input_name="graph"))
     if own.shape != (n, n):
         raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {own.shape}.")
@@ -91,4 +94,4 @@ def neighbourhood(X: Any, k: int, graph: Any, binary: bool, n_jobs: int | None) 
         raise ValueError("graph must have no negative weights.")
     if abs(own - own.T).max() > 1e-8 * max(1.0, abs(own).max()):
         raise ValueError("graph must be symmetric: use graph.maximum(graph.T), for instance.")
-    return sp.csr_array(own > 0).astype(float) if binary else own
+    return own

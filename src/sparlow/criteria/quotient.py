@@ -46,6 +46,8 @@ class Quotient:
         Embedding -> S_A with weights that favour pairs now close together; see :meth:`refreshed`.
     rest : Structure, optional
         Where the denominator is a total that has S_A in it, the other part: ``below`` = ``above`` + ``rest``.
+    renew : callable, optional
+        Embedding -> the quotient that takes this one's place, where what it is made of depends on the embedding.
 
     """
 
@@ -54,6 +56,7 @@ class Quotient:
     ridge: float = 0.0
     balance: Callable[[Array], Structure] | None = None
     rest: Structure | None = None
+    renew: Callable[[Array], Quotient] | None = None
 
     @classmethod
     def of_total(
@@ -63,9 +66,19 @@ class Quotient:
         return cls(above, above + rest, balance=balance, rest=rest)
 
     @property
+    def changes(self) -> bool:
+        """Whether :meth:`refreshed` gives another quotient."""
+        return self.balance is not None or self.renew is not None
+
+    @property
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.above.diagonal)
+
+    def __mul__(self, factor: float) -> Quotient:
+        """The quotient of the same value with both structures scaled; the ridge is not."""
+        below, rest = (None if part is None else part * factor for part in (self.below, self.rest))
+        return dataclasses.replace(self, above=self.above * factor, below=below, rest=rest)
 
     def matrices(self, codes: Any, n_jobs: int | None = None) -> tuple[Array, Array]:
         """A and B (r, r) for fixed codes."""
@@ -121,12 +134,24 @@ class Quotient:
         reweighting for the sum of log d². The weights span a factor of ten at most: without a bound the projection
         would jump from one close pair to the next.
         """
-        if self.balance is None:
+        if not self.changes:
             return self
         before = self.value(codes, U)
-        above = self.balance(before.embedding)
-        top = float(np.vdot(before.embedding, above @ before.embedding)) / self.n_samples
-        if not top > 0:
+        fresh = self if self.renew is None else dataclasses.replace(self.renew(before.embedding), ridge=self.ridge)
+        return fresh._balanced(before)
+
+    def _balanced(self, before: Value) -> Quotient:
+        """Pairs balanced for the embedding of ``before``; S_A is scaled so that F there is what it was."""
+        Y = before.embedding
+        above = self.above if self.balance is None else self.balance(Y)
+        others = self.below if self.rest is None else self.rest
+        assert others is not None
+        top = float(np.vdot(Y, above @ Y)) / self.n_samples
+        bottom = float(np.vdot(Y, others @ Y)) / self.n_samples + self.ridge * Y.shape[1]
+        if not (top > 0 and bottom > 0 and before.top > 0):
             return self
-        above = above * (before.top / top)
+        # s·top/bottom = F, or s·top/(s·top + bottom) = F where the denominator is a total
+        F = before.quotient
+        wanted = (F if self.rest is None else F / max(1 - F, np.finfo(float).eps)) * bottom
+        above = above * (wanted / top)
         return dataclasses.replace(self, above=above, below=self.below if self.rest is None else above + self.rest)

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import graphs
 from ..graphs import Structure
 from .balance import class_balance
-from .base import are_known, neighbourhood
+from .base import Criterion, are_known, are_labels, neighbourhood
+from .propagation import propagated
 from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
 
 Array = NDArray[Any]
 
 
-def _smoothness(weight: float, X: Any, y: Array, k: int, graph: Any, n_jobs: int | None) -> Structure:
+@dataclass(frozen=True)
+class FewLabels(Criterion):
+    """A criterion that uses a neighbour graph of all samples, and labels spread over it."""
+
+    supervision = "semi"
+    k: int = 10
+    graph: Any = dataclasses.field(default=None, compare=False)
+    propagate: float = 0.7
+
+    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+        assert y is not None
+        graph = neighbourhood(X, self.k, self.graph, n_jobs)
+
+        def build(labels: Array) -> Quotient:
+            return self.of_labels(X, labels, graph, n_jobs)
+
+        if not self.propagate or not are_labels(y) or y.min() >= 0:
+            return build(y)
+        return propagated(build, graph, y, self.k, self.propagate, n_jobs)
+
+    @abstractmethod
+    def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
+        """The quotient of labels or targets y and the neighbour graph."""
+
+
+def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:
     """``weight`` · L times the share of labelled samples: relative to their scatter it means the same for any share."""
-    if not weight:
-        return Structure(np.zeros(len(y)))
-    return graphs.laplacian(neighbourhood(X, k, graph, False, n_jobs)) * (weight * float(np.mean(are_known(y))))
+    return graphs.laplacian(graph) * (weight * float(np.mean(are_known(y))))
 
 
 @dataclass(frozen=True)
-class SDA(Discriminant):
+class SDA(FewLabels, Discriminant):
     """Semi-supervised discriminant analysis: A between-class scatter, B total scatter of labelled samples + αL.
 
     Parameters
@@ -38,26 +64,26 @@ class SDA(Discriminant):
         Neighbours.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
+    propagate : float
+        While the dictionary is learned, labels spread over the neighbours in samples and embedding, and this share of
+        the samples that fall to each class, the surest, is taken for labelled; 0 keeps to the labels given. The first
+        projection always does.
     balance : float
         As for :class:`LDA`.
 
     """
 
-    supervision = "semi"
     proximity = 10.0
     alpha: float = 1.0
-    k: int = 10
-    graph: Any = dataclasses.field(default=None, compare=False)
     balance: float = 1.0
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        assert y is not None
-        rest = graphs.within_classes(y) + _smoothness(self.alpha, X, y, self.k, self.graph, n_jobs)
+    def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
+        rest = graphs.within_classes(y) + _smoothness(self.alpha, y, graph)
         return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, self.balance))
 
 
 @dataclass(frozen=True)
-class SLAP(Margin):
+class SLAP(FewLabels, Margin):
     """Semi-supervised MFA (SDE): A = Φᵀ(L⁻ + α₁Lᴺ)Φ, B = Φᵀ(L⁺ + α₂L)Φ (errata 8).
 
     L⁻ and L⁺ are MFA's on the labelled samples; L joins neighbours among all samples, Lᴺ all pairs that are not.
@@ -72,29 +98,27 @@ class SLAP(Margin):
         α₁ and α₂, relative to the labelled parts.
     graph : sparse matrix of shape (n, n), optional
         A neighbour graph of your own instead; only where it has edges matters.
+    propagate : float
+        As for :class:`SDA`.
 
     """
 
-    supervision = "semi"
     proximity = 100.0
-    k: int = 10
     far: float = 0.1
     near: float = 0.1
-    graph: Any = dataclasses.field(default=None, compare=False)
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        assert y is not None
+    def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         within, between = self.class_graphs(X, y, n_jobs)
         above, below = graphs.laplacian(between), graphs.laplacian(within)
         if self.far or self.near:
-            graph = neighbourhood(X, self.k, self.graph, True, n_jobs)
-            above = above + graphs.strangers(graph) * self.far
-            below = below + graphs.laplacian(graph) * self.near
+            edges = sp.csr_array(graph > 0).astype(float)
+            above = above + graphs.strangers(edges) * self.far
+            below = below + graphs.laplacian(edges) * self.near
         return Quotient(above, below)
 
 
 @dataclass(frozen=True)
-class SMVR(Regression):
+class SMVR(FewLabels, Regression):
     """Semi-supervised ridge regression (LapRLS): A = ΦᵀTTᵀΦ, B = scatter of the labelled samples + ρL + ridge I.
 
     Parameters
@@ -105,18 +129,16 @@ class SMVR(Regression):
         Neighbours.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
+    propagate : float
+        As for :class:`SDA`, where the targets are class labels.
     balance : float
         As for :class:`MVR`.
 
     """
 
-    supervision = "semi"
     proximity = 10.0
     rho: float = 1.0
-    k: int = 10
-    graph: Any = dataclasses.field(default=None, compare=False)
     balance: float = 1.0
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        assert y is not None
-        return regression(y, self.balance, _smoothness(self.rho, X, y, self.k, self.graph, n_jobs))
+    def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
+        return regression(y, self.balance, _smoothness(self.rho, y, graph))

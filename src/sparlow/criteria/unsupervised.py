@@ -69,7 +69,7 @@ class LAP(Criterion):
     graph: Any = dataclasses.field(default=None, compare=False)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        W = neighbourhood(X, self.k, self.graph, False, n_jobs)
+        W = neighbourhood(X, self.k, self.graph, n_jobs)
         degrees = np.asarray(W.sum(axis=1)).ravel()
         if not degrees.any():
             raise ValueError("The graph has no edges.")

@@ -1,0 +1,49 @@
+"""Labels for the unlabelled: spread over the neighbour graph, the surest believed, anew as the embedding improves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import graphs
+from .quotient import Quotient
+
+Array = NDArray[Any]
+
+
+def propagated(
+    build: Callable[[Array], Quotient], graph: sp.csr_array, y: Array, k: int, share: float, n_jobs: int | None
+) -> Quotient:
+    """The quotient of the labels y (n,), −1 for none, which renews itself with labels propagated in the embedding.
+
+    The labels given spread over ``graph`` joined by the k nearest neighbours in the embedding
+    (:func:`graphs.spread_labels`); of the samples that fall to a class the surest part, ``share``, is believed, the
+    others stay unlabelled, and ``build`` makes the quotient of these labels. So samples that learning has brought
+    together share their labels, while the first graph holds in bounds what was learned from wrong ones.
+    """
+
+    def renew(Y: Array) -> Quotient:
+        Y = Y - Y.mean(axis=0)
+        lengths = np.linalg.norm(Y, axis=1, keepdims=True)
+        near = graphs.affinities(Y / np.maximum(lengths, np.finfo(float).tiny), min(k, len(Y) - 1), n_jobs=n_jobs)
+        labels = surest(graphs.spread_labels(sp.csr_array(graph + near), y), y, share)
+        # per labelled sample, so that a ridge chosen for the first labels means the same
+        return dataclasses.replace(build(labels) * (np.sum(y >= 0) / np.sum(labels >= 0)), renew=renew)
+
+    return dataclasses.replace(build(y), renew=renew)
+
+
+def surest(memberships: Array, y: Array, share: float) -> Array:
+    """The given labels y, and for each class the ``share`` of the unlabelled samples nearest to certainty."""
+    labels, classes = np.array(y), memberships.argmax(axis=1)
+    certainty = memberships.max(axis=1)
+    for c in range(memberships.shape[1]):
+        rows = np.flatnonzero((y < 0) & (classes == c) & (certainty > 0))
+        first = np.argsort(-certainty[rows], kind="stable")[: round(share * len(rows))]
+        labels[rows[first]] = c
+    return labels
