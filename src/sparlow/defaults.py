@@ -11,7 +11,7 @@ from .priors import ElasticNet, Prior
 
 _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
-_L1, _L2 = 0.22, 0.2
+_L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
 
 
 def spread(X: Any) -> float:
@@ -24,16 +24,19 @@ def spread(X: Any) -> float:
     return float(np.clip(1 - mean @ mean, 0, 1))
 
 
-def default_prior(X: Any) -> Prior:
+def default_prior(X: Any, faithful: bool = False) -> Prior:
     """ElasticNet(l1 = s · min(v³, 0.22), l2 = 0.2), v the spread and s the median norm of the samples.
 
     Samples that are nearly equal (faces) differ in what the first few atoms leave over: they need a small l1 and many
     codes. Samples that differ much (digits) are told apart by few. The l2 keeps codes steady where atoms are alike.
+    With ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    return ElasticNet(scale * min(max(spread(X) ** 3, 1e-4), _L1), _L2)
+    v = spread(X)
+    l1 = scale * min(max(v**3, 1e-4), _L1)
+    return ElasticNet(l1 / 8, max(v**2, _LEAST_L2)) if faithful else ElasticNet(l1, _L2)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -30,13 +30,15 @@ class Criterion(ABC):
     ``supervision`` is "none" (labels are ignored), "full", or "semi" (−1 marks unlabelled samples); ``targets`` says
     that real-valued or multi-label targets are accepted too. ``proximity`` is the weight μ₂ of g_d if the user names
     none: criteria that no label checks would give up what the codes say of the samples. ``fewest_per_class`` is the
-    number of samples that each class must have.
+    number of samples that each class must have. ``faithful`` asks for a milder default prior: codes that keep more of
+    the sample, where the criterion has nothing else to go by.
     """
 
     supervision: ClassVar[str] = "none"
     targets: ClassVar[bool] = False
     proximity: ClassVar[float] = 0.0
     fewest_per_class: ClassVar[int] = 1
+    faithful: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -22,6 +22,7 @@ class PCA(Criterion):
     """Largest variance: A = ΦᵀΠΦ, B = tr(ΦᵀΠΦ) I."""
 
     proximity = 300.0
+    faithful = True
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         return Quotient(graphs.centring(X.shape[0]), None)
@@ -40,7 +41,7 @@ class LLE(Criterion):
 
     """
 
-    proximity = 1000.0
+    proximity = 10_000.0
     k: int = 10
     reg: float = 1e-3
 

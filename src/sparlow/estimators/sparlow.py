@@ -70,7 +70,8 @@ class SparLow(CallbackSupportMixin, Projector):
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
         What codes cost; by default ``ElasticNet(s · min(v³, 0.22), 0.2)``, v = 1 − ‖mean of the unit-norm
-        samples‖² and s the median norm of the samples (1 if they are normalised).
+        samples‖² and s the median norm of the samples (1 if they are normalised); an eighth of that l1 and
+        ``max(v², 0.05)`` for pca.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
@@ -81,7 +82,7 @@ class SparLow(CallbackSupportMixin, Projector):
     mu_coherence : float, default=0.0
         μ₁.
     mu_proximity : float, optional
-        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 1000 for lle, 300 for pca,
+        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 300 for pca,
         100 for lap and slap, 10 for sda and smvr.
     validation_fraction : float, optional
         Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
@@ -267,7 +268,7 @@ class SparLow(CallbackSupportMixin, Projector):
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
         rng = check_random_state(self.random_state)
-        prior = default_prior(X) if self.prior is None else self.prior
+        prior = default_prior(X, criterion.faithful) if self.prior is None else self.prior
         last = getattr(self, "dictionary_", None) if self.warm_start else None
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         rows, held = self._split(criterion, labels, X.shape[0], rng)
