@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, distinct_rows, learn_dictionary
+from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, within_range
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
@@ -324,7 +324,8 @@ class SparLow(CallbackSupportMixin, Projector):
     def _scaled(self, X: Any) -> Any:
         """Samples of unit norm; zeros stay zero."""
         if not self.normalize:
-            return X
+            return check_samples(X)
+        X = within_range(X)
         norms = row_norms(X)
         inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
