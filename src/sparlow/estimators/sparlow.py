@@ -82,7 +82,7 @@ class SparLow(CallbackSupportMixin, Projector):
         μ₁.
     mu_proximity : float, optional
         μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 1000 for lle, 300 for pca,
-        100 for lap and slap, 10 for sda and smvr.
+        100 for lap and slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes.
     validation_fraction : float, optional
         Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
         all samples with so many steps.
@@ -306,7 +306,7 @@ class SparLow(CallbackSupportMixin, Projector):
         D = self._first_dictionary(plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
+        nearness = criterion.usual_proximity(labels.bound) if self.mu_proximity is None else self.mu_proximity
         problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
