@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import ElasticNet, KLDivergence, encode, objective
 from sparlow.defaults import default_n_atoms, default_prior
-from sparlow.dictionaries import LEARNERS, class_union, ksvd, omp, online, rls_dla, samples
+from sparlow.dictionaries import LEARNERS, class_union, ksvd, learn_dictionary, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew
 from sparlow.dictionaries.memory import Recursion, Sums
 from sparlow.dictionaries.pursuit import _pursue, _residual, _update
@@ -104,6 +104,26 @@ def test_callback_hears_falling_costs_and_can_stop(learner):
     assert [iteration for iteration, _, _ in heard] == [1, 2, 3]
     assert heard[2][2] < heard[0][2]
     np.testing.assert_array_equal(D, heard[2][1])
+
+
+@pytest.mark.interpreted
+def test_ksvd_of_positive_codes_rebuilds_samples_by_adding_atoms():
+    """Its atoms serve a prior of positive codes better than those learned with codes of either sign."""
+    rng = np.random.default_rng(0)
+    D = cases.unit(rng.standard_normal((9, 6)))
+    codes = np.where(rng.random((150, 9)) < 0.25, rng.uniform(0.5, 1.5, (150, 9)), 0)
+    X = codes @ D
+    prior = ElasticNet(0.02, 1e-3, positive=True)
+    costs = []
+    options = {"n_nonzero": 3, "random_state": 0}
+    heard = []
+    for positive in (True, False):
+        found = ksvd(X, 9, positive=positive, callback=lambda *words: heard.append(words[2]), **options)
+        costs.append(objective(X, found, prior, encode(X, found, prior)).mean())
+    assert costs[0] < 0.8 * costs[1]
+    assert heard[9] < heard[0]
+    by_name, _ = learn_dictionary("ksvd", X, 9, prior=prior, **options)
+    np.testing.assert_array_equal(by_name, ksvd(X, 9, positive=True, **options))
 
 
 @all_learners

@@ -349,6 +349,31 @@ def test_approximate_neighbours_of_duplicates_are_never_oneself(descent):
     assert np.all(indices >= 0)
 
 
+def test_approximate_class_neighbours_are_nearly_the_exact_ones(descent, monkeypatch):
+    """Class by class through indices; a class of few samples and unlabelled ones among them."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(4, 900, p=[0.5, 0.3, 0.17, 0.03])
+    X = rng.standard_normal((4, 8))[y] + rng.standard_normal((900, 8))
+    y[::9] = -1
+    built = []
+    true = descent.NNDescent
+    monkeypatch.setattr(descent, "NNDescent", lambda X, **options: built.append(len(X)) or true(X, **options))
+    monkeypatch.setattr(graphs, "_FEW", 60)
+    approximate = graphs.class_neighbours(X, y, 8, 16)
+    assert built == np.bincount(y[y >= 0])[:3].tolist()
+    monkeypatch.setattr(graphs, "_EXACT", 10_000)
+    for found, exact in zip(approximate, graphs.class_neighbours(X, y, 8, 16), strict=True):
+        shared = found.multiply(exact).sum()
+        assert min(shared / exact.sum(), shared / found.sum()) > 0.9
+        assert (found - found.T).nnz == 0
+    within, between = approximate
+    edges = within.tocoo()
+    assert np.all(y[edges.row] == y[edges.col])
+    edges = between.tocoo()
+    assert np.all(y[edges.row] != y[edges.col])
+    assert min(y[edges.row].min(), y[edges.col].min()) == 0
+
+
 def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(monkeypatch):
     monkeypatch.setattr(graphs, "_EXACT", 300)
     monkeypatch.setitem(sys.modules, "pynndescent", None)

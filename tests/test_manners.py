@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -15,8 +16,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import MFA, ElasticNet, KLDivergence, SparLow, TraceQuotient
 from sparlow.criteria import criterion_named
+from sparlow.parallel import chunks
 from tests import cases
-from tests.digits import X_NEW, Y_NEW, X, Y, labels_for, small
+from tests.digits import N_ATOMS, X_NEW, Y_NEW, X, Y, labels_for, small
 
 
 @pytest.mark.parametrize("model", [SparLow, TraceQuotient])
@@ -109,6 +111,17 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name):
         first = getattr(models[0], attribute)
         for model in models[1:]:
             assert np.array_equal(first, getattr(model, attribute)), attribute
+
+
+@pytest.mark.parametrize("name", ["pca", "lda", "slap"])
+def test_the_same_bits_for_any_number_of_threads_over_several_chunks(name):
+    many, y = load_digits(return_X_y=True)
+    many, y = many[:1100], y[:1100]
+    y = cases.hide_labels(y) if name == "slap" else y
+    assert len(chunks(len(many), N_ATOMS)) > 2
+    one, two = (small(name, max_iter=1, n_jobs=jobs).fit(many, y) for jobs in (1, 2))
+    for attribute in ("dictionary_", "projection_", "embedding_"):
+        np.testing.assert_array_equal(getattr(one, attribute), getattr(two, attribute))
 
 
 def test_arguments_are_left_as_they_are():

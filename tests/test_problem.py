@@ -27,7 +27,7 @@ def central_difference(task, point, direction, manifold, step):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("prior", ["elastic net", "positive elastic net", "KL", "user's own"])
+@pytest.mark.parametrize("prior", cases.PRIORS)
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, solver, monkeypatch):
     """Through quotient, solver, regularizers and manifold, along a random tangent direction and along the gradient."""

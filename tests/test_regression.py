@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
@@ -90,6 +91,16 @@ def test_regression_of_one_target_at_the_defaults_has_more_than_two_values():
     model = SparLow("mvr", n_atoms=40, max_iter=2, random_state=0).fit(samples, targets[:, 0])
     assert len(np.unique(np.round(model.predict(samples), 6))) > 20
     assert model.score(samples, targets[:, 0]) > 0.5
+
+
+def test_joint_learning_does_not_harm_a_regression_at_the_defaults():
+    samples, targets = load_diabetes(return_X_y=True)
+    learned, sequential, free = (
+        SparLow("mvr", random_state=0, **options).fit(samples[:300], targets[:300]).score(samples[300:], targets[300:])
+        for options in ({}, {"max_iter": 0}, {"mu_proximity": 0.0})
+    )
+    assert learned > sequential - 0.02
+    assert learned > free
 
 
 def test_whole_numbers_as_floats_are_targets_where_there_are_too_many_for_classes():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import subspace_angles
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -200,6 +201,20 @@ def test_duplicate_samples_are_fine():
         assert np.all(
             np.isfinite(TraceQuotient(name, 4).fit(np.repeat(X[:60], 3, axis=0), np.repeat(y[:60], 3)).embedding_)
         )
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 2.0**80), (np.float32, 2.0**-90), (float, 2.0**600)])
+def test_the_scale_of_samples_does_not_matter(dtype, scale):
+    """Also where the squares of their entries would overflow or vanish; the scale is a power of two, so bits agree."""
+    given = X.astype(dtype)
+    plain, scaled = small(max_iter=1).fit(given, Y), small(max_iter=1).fit(given * dtype(scale), Y)
+    np.testing.assert_array_equal(scaled.dictionary_, plain.dictionary_)
+    np.testing.assert_array_equal(scaled.transform(given * dtype(scale)), plain.transform(given))
+    sparse = sp.csr_array(given * dtype(scale))
+    np.testing.assert_allclose(scaled.transform(sparse), plain.transform(sp.csr_array(given)), atol=1e-5)
+    if scale > 1:
+        with pytest.raises(ValueError, match="divide it by its scale"):
+            small(normalize=False).fit(given * dtype(scale), Y)
 
 
 def test_samples_of_zeros_are_fine():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from .parallel import Threads, frozen
 Array = NDArray[Any]
 
 _EXACT = 20_000  # samples up to which neighbours are searched exactly
+_FEW = 500  # samples of a class up to which an exact search costs no more than one through an index
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
 
 
@@ -168,11 +170,17 @@ def neighbours(X: Any, k: int, queries: Any = None, n_jobs: int | None = None) -
 
     Exact up to about 20 000 rows; above that by nearest-neighbour descent if pynndescent is there.
     """
-    if X.shape[0] > _EXACT and _descent() is not None:
-        return _approximate_neighbours(X, k, queries)
-    search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(X)
-    distances, indices = search.kneighbors(queries)
-    return distances, indices
+    approximate = X.shape[0] > _EXACT and _descent() is not None
+    return _search(X, k, approximate, n_jobs)(k, queries)
+
+
+def _search(X: Any, most: int, approximate: bool, n_jobs: int | None) -> Callable[[int, Any], tuple[Array, Array]]:
+    """A function (k ≤ most, queries or None) -> distances and indices, which shares an index among its calls."""
+    if not approximate:
+        return lambda k, queries: NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(X).kneighbors(queries)
+    # one thread: with more, what it finds depends on their number
+    index = _descent().NNDescent(X, n_neighbors=max(most + 1, 15), random_state=0, n_jobs=1)
+    return lambda k, queries: _found(index, k) if queries is None else index.query(queries, k=k)[::-1]
 
 
 def _descent() -> Any:
@@ -189,12 +197,8 @@ def _descent() -> Any:
     return pynndescent
 
 
-def _approximate_neighbours(X: Any, k: int, queries: Any) -> tuple[Array, Array]:
-    # one thread: with more, what it finds depends on their number
-    index = _descent().NNDescent(X, n_neighbors=max(k + 1, 15), random_state=0, n_jobs=1)
-    if queries is not None:
-        indices, distances = index.query(queries, k=k)
-        return distances, indices
+def _found(index: Any, k: int) -> tuple[Array, Array]:
+    """The k nearest rows of an index to each of its own rows, but itself."""
     indices, distances = index.neighbor_graph
     own = indices == np.arange(len(indices))[:, None]
     own[~own.any(axis=1), -1] = True  # a row that does not list itself drops its farthest neighbour
@@ -285,20 +289,24 @@ def class_neighbours(
 ) -> tuple[sp.csr_array, sp.csr_array]:
     """Graphs of the k_within nearest samples of the same class and the k_between nearest of other classes, 0/1.
 
-    Samples with label −1 have no edges. A class of fewer samples gives what neighbours it has.
+    Samples with label −1 have no edges. A class of fewer samples gives what neighbours it has. Exact up to about 20 000
+    labelled samples; above that, classes of more than 500 are searched through an index of each, by nearest-neighbour
+    descent, so that time grows linearly with n for a given number of classes.
     """
     n = X.shape[0]
     known = np.flatnonzero(labels >= 0)
+    many = len(known) > _EXACT and _descent() is not None
     nearest, distance = np.zeros((n, 0), int), np.zeros((n, 0))
     rows, columns = [], []
     for c in range(labels.max() + 1):
         own, others = np.flatnonzero(labels == c), known[labels[known] != c]
-        k = min(k_within, len(own) - 1)
+        k, width = min(k_within, len(own) - 1), min(k_between, len(own))
+        search = _search(X[own], k, many and len(own) > _FEW, n_jobs)
         if k > 0:
             rows.append(np.repeat(own, k))
-            columns.append(own[neighbours(X[own], k, n_jobs=n_jobs)[1]].ravel())
-        found, index = np.full((n, min(k_between, len(own))), np.inf), np.zeros((n, min(k_between, len(own))), int)
-        found[others], hits = neighbours(X[own], found.shape[1], X[others], n_jobs)
+            columns.append(own[search(k, None)[1]].ravel())
+        found, index = np.full((n, width), np.inf), np.zeros((n, width), int)
+        found[others], hits = search(width, X[others])
         index[others] = own[hits]
         distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
     within = joined(n, np.concatenate(rows), np.concatenate(columns), np.ones(sum(map(len, rows))))

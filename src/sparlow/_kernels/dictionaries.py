@@ -38,12 +38,14 @@ def _orthogonalise(G, chosen, k, W):
 
 
 @kernel
-def pursue_chunk(C, G, energies, n_nonzero, floor, indices, data):
+def pursue_chunk(C, G, energies, n_nonzero, floor, positive, indices, data):
     """Orthogonal matching pursuit of a few samples, from ``C = X Dᵀ``, ``G = D Dᵀ`` and ``energies`` ‖x‖².
 
     The chosen atoms are orthogonalised one by one to q₀, q₁, …, of which only the products with the atoms are kept:
     W[t, j] = qₜ·dⱼ. Then z = D (x − Σₜ aₜqₜ) needs no residual, and the codes solve a triangular system. A sample stops
     early when ``floor`` of its energy is left, or when the best atom depends on those chosen to this precision.
+
+    If ``positive``, only atoms of positive correlation join, and codes that the last fit makes negative become zero.
 
     Fills ``indices`` and ``data`` (n, n_nonzero), sorted by atom, and returns the number of codes per sample.
     """
@@ -59,8 +61,8 @@ def pursue_chunk(C, G, energies, n_nonzero, floor, indices, data):
         left = float(energies[i])
         k = 0
         while k < n_nonzero and left > floor * energies[i]:
-            best = _largest(z)
-            if float(z[best]) ** 2 <= floor * energies[i]:
+            best = np.argmax(z) if positive else _largest(z)
+            if float(z[best]) ** 2 <= floor * energies[i] or (positive and z[best] <= 0):
                 break
             chosen[k] = best
             pivot = _orthogonalise(G, chosen, k, W)
@@ -83,18 +85,19 @@ def pursue_chunk(C, G, energies, n_nonzero, floor, indices, data):
             while s > 0 and indices[i, s - 1] > chosen[t]:
                 indices[i, s], data[i, s] = indices[i, s - 1], data[i, s - 1]
                 s -= 1
-            indices[i, s], data[i, s] = chosen[t], along[t]
+            indices[i, s], data[i, s] = chosen[t], max(along[t], 0.0) if positive else along[t]
         counts[i] = k
     return counts
 
 
 @kernel
-def update_atoms(atoms, residual, D, indptr_t, samples, places, codes):
+def update_atoms(atoms, residual, D, indptr_t, samples, places, positive, codes):
     """The approximate K-SVD step, atom by atom, in place of ``D``, ``codes`` and ``residual = X − ΦD``.
 
     With E the residual of the samples that use an atom d, less its part, and g its codes: d ← Eᵀg / ‖Eᵀg‖, g ← E d.
-    This is one step of alternating minimisation of ‖E − g d‖², so the error never rises. ``samples`` and ``places``
-    (into ``codes``) list the users of each atom (CSC).
+    This is one step of alternating minimisation of ‖E − g d‖², so the error never rises; nor does it where codes must
+    be ``positive``, with g ← max(E d, 0). ``samples`` and ``places`` (into ``codes``) list the users of each atom
+    (CSC).
     """
     m = D.shape[1]
     new, old = np.empty(m, D.dtype), np.empty(m, D.dtype)
@@ -118,6 +121,8 @@ def update_atoms(atoms, residual, D, indptr_t, samples, places, codes):
         for s in range(first, last):
             row, g = residual[samples[s]], codes[places[s]]
             g_new = dot(row, new) + g * cosine
+            if positive and g_new < 0:
+                g_new *= 0
             for t in range(m):
                 row[t] += g * old[t] - g_new * new[t]
             codes[places[s]] = g_new

@@ -48,6 +48,10 @@ class Criterion(ABC):
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         """Structure matrices from samples X (n, m) and encoded labels y (n,) in 0 … c−1, −1 unlabelled, or targets."""
 
+    def usual_proximity(self, y: Array | None) -> float:
+        """μ₂ if the user names none; ``y`` as of :meth:`bind`."""
+        return self.proximity
+
     def most_components(self, n_features: int, y: Array | None) -> int:
         """The largest number of components that carry information."""
         return n_features

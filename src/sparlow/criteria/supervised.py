@@ -17,6 +17,7 @@ from .quotient import Quotient
 
 Array = NDArray[Any]
 
+_TARGETS = 1000.0  # μ₂ where the targets are not classes
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
 
 
@@ -104,6 +105,10 @@ class Regression(Criterion):
 
     supervision = "full"
     targets = True
+
+    def usual_proximity(self, y: Array | None) -> float:
+        """Real targets give one direction each, and a dictionary free to follow them fits their noise."""
+        return self.proximity if y is None or are_labels(y) else _TARGETS
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         assert y is not None

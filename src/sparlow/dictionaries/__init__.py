@@ -4,7 +4,7 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 ``random_state`` the result has the same bits for any ``n_jobs``. ``LEARNERS`` has them by name.
 """
 
-from .atoms import distinct_rows, samples
+from .atoms import check_samples, distinct_rows, samples, within_range
 from .learners import LEARNERS, learn_dictionary
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
@@ -13,6 +13,7 @@ from .union import UNLABELLED, class_union, labelled
 __all__ = [
     "LEARNERS",
     "UNLABELLED",
+    "check_samples",
     "class_union",
     "distinct_rows",
     "ksvd",
@@ -22,4 +23,5 @@ __all__ = [
     "online",
     "rls_dla",
     "samples",
+    "within_range",
 ]

@@ -53,11 +53,33 @@ def check_samples(X: Any) -> Any:
     X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
     if sp.issparse(X):
         X = sp.csr_array(X)
-    entries = X.data if sp.issparse(X) else X
-    limit = 1e15 if X.dtype == np.float32 else 1e140
-    if entries.size and max(entries.max(), -entries.min()) > limit:
+    limit = _square_limit(X)
+    if _largest(X) > limit:
         raise ValueError(f"X has entries above {limit:.0g} in {X.dtype}: divide it by its scale.")
     return X
+
+
+def _square_limit(X: Any) -> float:
+    """Entries up to it, and down to its inverse, have squares whose sums neither over- nor underflow."""
+    return 1e15 if X.dtype == np.float32 else 1e140
+
+
+def _largest(X: Any) -> float:
+    entries = X.data if sp.issparse(X) else X
+    return float(max(entries.max(), -entries.min())) if entries.size else 0.0
+
+
+def within_range(X: Any) -> Any:
+    """X, divided by a power of two, which is exact, where squares of its largest entries would over- or underflow."""
+    largest = _largest(X)
+    if largest == 0 or 1 / _square_limit(X) <= largest <= _square_limit(X):
+        return X
+    exponent = -int(np.frexp(largest)[1])
+    if not sp.issparse(X):
+        return np.ldexp(X, exponent)
+    scaled = sp.csr_array(X, copy=True)
+    scaled.data = np.ldexp(scaled.data, exponent)
+    return scaled
 
 
 def check_count(number: Any, name: str) -> int:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..priors import Prior
 from .atoms import Array, samples
 from .pursuit import ksvd
 from .streams import online, rls_dla
@@ -26,14 +27,17 @@ def learn_dictionary(
     n_atoms: int,
     y: Array | None = None,
     *,
+    prior: Prior,
     random_state: Any = None,
     n_jobs: int | None = None,
     **offered: Any,
 ) -> tuple[Array, Array | None]:
     """A dictionary by the learner of that name, class by class where there are labels ``y``, and the atoms' classes.
 
-    Of what is ``offered`` (``prior``, ``n_nonzero``, …) the learner gets the arguments that it has, None left out.
+    Of what is ``offered`` (``n_nonzero``, …) the learner gets the arguments that it has, None left out; of a prior that
+    it does not take, whether codes are positive.
     """
+    offered |= {"prior": prior, "positive": prior.positive}
     learner = LEARNERS[method]
     has = inspect.signature(learner).parameters
     options = {name: value for name, value in offered.items() if name in has and value is not None}

@@ -32,6 +32,7 @@ def ksvd(
     *,
     n_nonzero: int | None = None,
     n_iter: int = 10,
+    positive: bool = False,
     start: ArrayLike | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -57,6 +58,9 @@ def ksvd(
         most: more fit the samples at hand better, and new ones worse.
     n_iter : int, default=10
         Iterations.
+    positive : bool, default=False
+        Whether codes must not be negative, for dictionaries of priors whose codes are not: the pursuit takes up atoms
+        of positive correlation only, and negative codes become zero.
     start : array of shape (n_atoms, m), optional
         Atoms to start from, random samples by default.
     random_state : int or RandomState, optional
@@ -87,16 +91,17 @@ def ksvd(
     D = first_atoms(X, n_atoms, start, rng)
     k = _nonzeros(n_nonzero, D)
     if start is None:
-        D = _head_start(X, D, rng, n_jobs)
+        D = _head_start(X, D, rng, n_jobs, positive)
     fewest = _LITTLE * X.shape[0] * k / len(D)
     with Threads(n_jobs) as threads:
         for iteration in range(1, n_iter + 1):
-            codes = _pursue(X, D, k, threads)
+            codes = _pursue(X, D, k, threads, positive)
             residual = _residual(X, D, codes, threads)
-            use = _update(D, codes, residual)
+            use = _update(D, codes, residual, positive=positive)
             errors = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
             worst = np.argsort(-errors, kind="stable")
-            renew(D, X, use, fewest, worst[errors[worst] > _floor(D) * _energies(X)[worst]])
+            unexplained = worst[errors[worst] > _floor(D) * _energies(X)[worst]]
+            renew(D, X, use, fewest, unexplained, positive=positive)
             if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean())) is True:
                 break
     return D
@@ -156,7 +161,7 @@ def _energies(X: Any) -> Array:
     return np.einsum("ij,ij->i", X, X)
 
 
-def _pursue(X: Any, D: Array, k: int, threads: Threads) -> sp.csr_array:
+def _pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) -> sp.csr_array:
     n, r = X.shape[0], len(D)
     G, energies = D @ D.T, _energies(X)
     indices, data = np.empty((n, k), np.int32), np.empty((n, k), D.dtype)
@@ -164,10 +169,13 @@ def _pursue(X: Any, D: Array, k: int, threads: Threads) -> sp.csr_array:
     def pursue(rows: slice) -> Array:
         C = np.ascontiguousarray(X[rows] @ D.T)
         arrays = frozen(C, G, energies[rows])
-        return _kernels.pursue_chunk(*arrays, k, _floor(D), indices[rows], data[rows])
+        return _kernels.pursue_chunk(*arrays, k, _floor(D), positive, indices[rows], data[rows])
 
     counts = np.concatenate(list(threads.map(pursue, chunks(n, max(D.shape)))))
-    if np.all(counts == k):
+    if positive:
+        used = (np.arange(k) < counts[:, None]) & (data > 0)
+        indices, data, counts = indices[used], data[used], used.sum(axis=1)
+    elif np.all(counts == k):
         indices, data = indices.ravel(), data.ravel()
     else:
         used = np.arange(k) < counts[:, None]
@@ -178,9 +186,9 @@ def _pursue(X: Any, D: Array, k: int, threads: Threads) -> sp.csr_array:
     return codes
 
 
-def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None) -> Array:
+def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None, positive: bool) -> Array:
     norms = row_norms(X)
-    prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3)
+    prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3, positive)
     return online(X, len(D), prior, n_iter=_HEAD_START, start=D, random_state=rng, n_jobs=n_jobs)
 
 
@@ -194,10 +202,12 @@ def _residual(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
     return residual
 
 
-def _update(D: Array, codes: sp.csr_array, residual: Array, atoms: Array | None = None) -> Array:
+def _update(
+    D: Array, codes: sp.csr_array, residual: Array, atoms: Array | None = None, positive: bool = False
+) -> Array:
     """Update all atoms, or those given, in place, and return how many samples use each."""
     columns = sp.csr_array((np.arange(codes.nnz), codes.indices, codes.indptr), shape=codes.shape).tocsc()
     users = (columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False), columns.data)
     which = np.arange(len(D)) if atoms is None else atoms
-    _kernels.update_atoms(*frozen(which), residual, D, *frozen(*users), codes.data)
+    _kernels.update_atoms(*frozen(which), residual, D, *frozen(*users), positive, codes.data)
     return np.diff(columns.indptr)

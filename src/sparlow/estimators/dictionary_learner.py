@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, distinct_rows, labelled, learn_dictionary
+from ..dictionaries import LEARNERS, check_samples, distinct_rows, labelled, learn_dictionary
 from ..priors import Prior
 from .projector import FLOATS, all_or_nothing
 
@@ -37,7 +37,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         The learner, see :mod:`sparlow.dictionaries`; "odl" is another name of "online".
     prior : Prior, optional
         What codes cost. By default an elastic net that follows the spread and the scale of the samples; it is kept in
-        ``prior_``. "ksvd" and "samples" use it in ``transform`` only.
+        ``prior_``. "samples" uses it in ``transform`` only, and so does "ksvd", but that its codes are as positive.
     n_nonzero : int, optional
         For "ksvd": the most nonzero codes per sample while learning.
     max_iter : int, optional
@@ -144,6 +144,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         labels = y if self.class_wise else "no_validation"
         checked = validate_data(self, X, labels, accept_sparse="csr", dtype=FLOATS, order="C")
         X, y = checked if self.class_wise else (checked, None)
+        X = check_samples(X)
         if y is not None:
             check_classification_targets(y[labelled(y)])
         self.prior_ = default_prior(X) if self.prior is None else self.prior

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, distinct_rows, learn_dictionary
+from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, within_range
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
@@ -82,8 +82,8 @@ class SparLow(CallbackSupportMixin, Projector):
     mu_coherence : float, default=0.0
         μ₁.
     mu_proximity : float, optional
-        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 300 for pca,
-        100 for lap and slap, 10 for sda and smvr.
+        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 300 for
+        pca, 100 for lap and slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes.
     validation_fraction : float, optional
         Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
         all samples with so many steps.
@@ -308,7 +308,7 @@ class SparLow(CallbackSupportMixin, Projector):
         D = self._first_dictionary(plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        nearness = criterion.proximity if self.mu_proximity is None else self.mu_proximity
+        nearness = criterion.usual_proximity(labels.bound) if self.mu_proximity is None else self.mu_proximity
         problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
@@ -326,7 +326,8 @@ class SparLow(CallbackSupportMixin, Projector):
     def _scaled(self, X: Any) -> Any:
         """Samples of unit norm; zeros stay zero."""
         if not self.normalize:
-            return X
+            return check_samples(X)
+        X = within_range(X)
         norms = row_norms(X)
         inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
