@@ -167,7 +167,10 @@ def assert_says(said, promised):
     np.testing.assert_allclose(*numbers, rtol=0.02)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md", "docs/images.md"])
+PAGES = ["README.md", "docs/guide.md", "docs/add_a_criterion.md", "docs/coding.md", "docs/images.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     text = (cases.ROOT / page).read_text()
     monkeypatch.chdir(tmp_path)
