@@ -145,7 +145,7 @@ def test_coding_example_runs(tmp_path):
 
 
 def test_pictures_example_runs(tmp_path, capsys):
-    accuracies = cases.load_example("pictures").main(tmp_path, per_kind=12)
+    accuracies = cases.load_example("pictures").main(tmp_path)
     floor, *others = accuracies.values()
     assert min(others) > floor + 20
     assert "keeps its row, of 0 nonzeros" in capsys.readouterr().out
