@@ -1,4 +1,4 @@
-"""Speed of the way from pictures to rows, as ratios measured in one run, one thread each.
+"""Speed of the way from pictures to rows, as ratios of CPU time measured in one run, one thread each.
 
 Descriptors against OpenCV's ``SIFT.compute`` at the same points; LLC against a plain implementation, descriptor by
 descriptor; a whole image, from its file to its row, against the decoding of its JPEG. Run with
@@ -36,13 +36,13 @@ def pictures():
 
 
 def best_seconds(functions, repeats):
-    """The least time of each function; they take turns, so that a slow moment of the machine meets all of them."""
+    """The least CPU time of each function, in turns: other work on the machine does not count, nor do pauses for it."""
     times = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
-            began = time.perf_counter()
+            began = time.process_time()
             function()
-            times[name].append(time.perf_counter() - began)
+            times[name].append(time.process_time() - began)
     return {name: float(np.min(values)) for name, values in times.items()}
 
 

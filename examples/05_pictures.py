@@ -71,7 +71,7 @@ def models(memory):
         DenseSIFT(patch=(16, 24), step=6, on_error="skip"),
         Codebook(128, coding="llc", random_state=0, n_jobs=-1),
         SpatialPyramid((1, 2), n_jobs=-1, memory=memory),
-        PCA(40, random_state=0),
+        PCA(20, random_state=0),
         Normalizer(),
     )
     joint = SparLow("mfa", n_components=4, n_atoms=60, random_state=0)

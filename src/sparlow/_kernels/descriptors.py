@@ -104,8 +104,8 @@ def sum_columns(maps, left, starts, weights, line, strip):
 
 
 @kernel
-def histograms(maps, lefts, tops, starts, weights):
-    """Raw descriptors (n, 128) of the patches at all ``tops`` and ``lefts``, row by row of the image.
+def histograms(maps, lefts, tops, starts, weights, descriptors):
+    """Add the raw descriptors (n, 128) of the patches at all ``tops`` and ``lefts``, row by row of the image.
 
     Cell (j, i) of a patch, row j and column i, sums ``weights[j, y] · weights[i, x]`` times the maps of the pixels at
     ``top + starts[j] + y, left + starts[i] + x`` that are in the image. Weights of the two directions are apart, so
@@ -115,7 +115,7 @@ def histograms(maps, lefts, tops, starts, weights):
     across, down = lefts.shape[0], tops.shape[0]
     line, strip = np.empty(height * ORIENTATIONS, np.float32), np.empty((height, 4, ORIENTATIONS), np.float32)
     rows = strip.reshape(height, 4 * ORIENTATIONS)
-    out = np.zeros((down, across, 4, 4 * ORIENTATIONS), np.float32)
+    out = descriptors.reshape(down, across, 4, 4 * ORIENTATIONS)
     for p in range(across):
         sum_columns(maps, lefts[p], starts, weights, line, strip)
         for q in range(down):
@@ -123,7 +123,6 @@ def histograms(maps, lefts, tops, starts, weights):
                 first, cells = tops[q] + starts[j], out[q, p, j]
                 for y in range(max(first, 0), min(first + weights.shape[1], height)):
                     add_multiple(cells, weights[j, y - first], rows[y])
-    return out.reshape(down * across, 16 * ORIENTATIONS)
 
 
 @part

@@ -139,7 +139,7 @@ class Bags(Sequence[Bag]):
         if listed:
             warnings.warn(
                 f"{len(listed)} of {len(self)} images could not be used and count as empty, the first being number "
-                f"{listed[0][0]}: {listed[0][2]} All are in the attribute skipped_.",
+                f"{listed[0][0]}: {listed[0][2].rstrip('.')}. All are in the attribute skipped_.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -68,9 +68,13 @@ class _Extractor:
         if len(self.taps) > 1:
             columns = _kernels.smooth(*frozen(columns, self.taps))
         maps = _kernels.orientation_maps(*_kernels.gradients(columns))
-        parts = [self._at_scale(maps, window) for window in self.windows]
-        descriptors, positions = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Bag(descriptors, positions, (gray.shape[1], gray.shape[0]))
+        size = gray.shape[1], gray.shape[0]
+        grids = [tuple(_grid(side, window.patch, self.step) for side in size) for window in self.windows]
+        bounds = np.cumsum([0, *(len(lefts) * len(tops) for lefts, tops in grids)])
+        descriptors, positions = np.zeros((bounds[-1], WIDTH), np.float32), np.empty((bounds[-1], 2), np.float32)
+        for window, grid, first, last in zip(self.windows, grids, bounds, bounds[1:], strict=False):
+            self._fill(maps, window, grid, descriptors[first:last], positions[first:last])
+        return Bag(descriptors, positions, size)
 
     def _check_size(self, gray: Array, image: Any) -> None:
         largest = max(window.patch for window in self.windows)
@@ -81,13 +85,14 @@ class _Extractor:
                 f"a patch of {largest}. Enlarge it, or choose a smaller patch."
             )
 
-    def _at_scale(self, maps: Array, window: _Window) -> tuple[Array, Array]:
-        lefts, tops = (_grid(length, window.patch, self.step) for length in maps.shape[:2])
-        descriptors = _kernels.histograms(maps, *frozen(lefts, tops, window.starts, window.weights))
+    def _fill(self, maps: Array, window: _Window, grid: Any, descriptors: Array, positions: Array) -> None:
+        """The patches of one size."""
+        lefts, tops = grid
+        _kernels.histograms(maps, *frozen(lefts, tops, window.starts, window.weights), descriptors)
         _kernels.normalise(descriptors, np.float32(self.contrast * window.total), np.float32(_CLIP))
-        x, y = np.meshgrid(lefts, tops)
         middle = (window.patch - 1) / 2
-        return descriptors, np.stack([x.ravel() + middle, y.ravel() + middle], axis=1).astype(np.float32)
+        positions[:, 0] = np.tile(lefts + middle, len(tops))
+        positions[:, 1] = np.repeat(tops + middle, len(lefts))
 
 
 def _grid(length: int, patch: int, step: int) -> Array:
