@@ -67,8 +67,8 @@ class Source:
                 sound = False
             if not sound:
                 raise ValueError(
-                    f"{path} is damaged or another version: its {known[0]} checksum is not {known[1]}. Get it again from "
-                    f"{self.where}, and put it there; or read it as it is with load(..., check=False)."
+                    f"{path} is damaged or another version: its {known[0]} checksum is not {known[1]}. Get it again "
+                    f"from {self.where}, and put it there; or read it as it is with load(..., check=False)."
                 )
 
     def _read(self, name: str, offer: Offer, paths: list[pathlib.Path]) -> Dataset:

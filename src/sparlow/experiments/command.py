@@ -3,89 +3,192 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from .plan import Experiment
+from .. import datasets
+from .plan import Experiment, Size
+from .report import chapters, fill, markdown
+from .results import state
 from .rows import Row
 from .run import Task, done, run, tasks
 from .specs import EXPERIMENTS, named
 
+SUMMARY = "rerun the paper's tables and figures, and show them beside the printed values"
+EXAMPLES = """\
+  sparlow reproduce --list
+  sparlow reproduce --quick
+  sparlow reproduce table1 fig6 --data images/
+  sparlow reproduce table1 --on digits --quick
+  sparlow reproduce --report
+
+Rows are kept as soon as they are measured: a run that was stopped goes on where it ended. The image sets are read
+from the folder that --data or the environment variable SPARLOW_DATA names; digits needs none."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options, for this command or as a part of another."""
-    parser.add_argument("experiments", nargs="*", metavar="NAME", help="table1, fig5c, fig6 …; all by default")
-    parser.add_argument("--list", action="store_true", help="print all experiments, their state, cost and data")
+    """Of this command."""
+    parser.add_argument("experiments", nargs="*", metavar="NAME", help="table1, fig5c, fig6 and so on; all by default")
+    parser.add_argument("--list", action="store_true", help="print the experiments, their state, cost and data")
+    parser.add_argument("--report", action="store_true", help="measure nothing: tables, figures and page of the rows")
     parser.add_argument("--quick", action="store_true", help="a small version of each: few samples, steps and seeds")
-    parser.add_argument("--on", metavar="SET", help="run on another image set, such as digits, instead of the paper's")
-    parser.add_argument("--output", metavar="DIR", help="folder of rows, figures and page (results, or results-quick)")
-    parser.add_argument("--data", metavar="DIR", help="folder of the image sets (by default SPARLOW_DATA)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds instead of the experiment's own")
-    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these methods only")
-    parser.add_argument("--jobs", type=int, default=1, help="rows at the same time, each a process (1)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each row (2)")
+    parser.add_argument("--on", metavar="SET", choices=datasets.NAMES, help="another image set than the paper's")
+    parser.add_argument("-o", "--output", metavar="DIR", help="default: results, or results-quick")
+    parser.add_argument("--data", metavar="DIR", help="folder of the image sets; default: SPARLOW_DATA")
+    parser.add_argument("--seeds", type=int, metavar="N", help="so many seeds instead of the experiment's own number")
+    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows only, by name")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at the same time, each a process; default: 1")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each row; default: 2")
     parser.add_argument("--again", action="store_true", help="measure also what has a row")
+    parser.add_argument("--document", metavar="FILE", help="a Markdown file whose marked places are filled too")
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Run what the options say; 0 if no row failed."""
-    chosen = [e for name in options.experiments for e in named(name)] or list(EXPERIMENTS)
-    output = options.output or ("results-quick" if options.quick else "results")
-    work = [task for experiment in chosen for task in _tasks(experiment, options)]
-    if options.list:
-        for experiment in chosen:
-            print(_state(experiment, [t for t in work if t.experiment is experiment], output, options.quick))
-        return 0
-    left = [task for task in work if options.again or task.key not in done(task.experiment, output)]
-    line = _Lines(len(left))
-    failed = run(left, output, jobs=options.jobs, again=True, report=line)
-    return 1 if failed else 0
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the options ask for."""
+
+    experiments: tuple[Experiment, ...]
+    output: pathlib.Path
+    quick: bool = False
+    on: str | None = None
+    data: str | None = None
+    seeds: int | None = None
+    methods: tuple[str, ...] = ()
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Plan:
+        """From the options of the command."""
+        chosen = tuple(dict.fromkeys(e for name in options.experiments for e in named(name))) or EXPERIMENTS
+        output = options.output or ("results-quick" if options.quick else "results")
+        methods = tuple(options.methods or ())
+        return cls(chosen, pathlib.Path(output), options.quick, options.on, options.data, options.seeds, methods,
+                   options.threads)  # fmt: skip
+
+    def size(self, experiment: Experiment) -> Size:
+        """Of an experiment."""
+        size = experiment.quick if self.quick else experiment.full
+        return size if self.seeds is None else dataclasses.replace(size, seeds=self.seeds)
+
+    def sets(self, experiment: Experiment) -> tuple[str, ...]:
+        """Image sets that an experiment needs."""
+        return experiment.data if self.on is None else (self.on,)
+
+    def missing(self) -> list[str]:
+        """Image sets that are not there."""
+        needed = dict.fromkeys(name for experiment in self.experiments for name in self.sets(experiment))
+        return [name for name in needed if not datasets.available(name, self.data)]
+
+    def tasks(self) -> list[Task]:
+        """Rows to measure, of the experiments whose data is there."""
+        missing = self.missing()
+        found: list[Task] = []
+        for experiment in self.experiments:
+            if not set(self.sets(experiment)) & set(missing):
+                found += tasks(experiment, self.size(experiment), on=self.on, threads=self.threads, folder=self.data)
+        return [task for task in found if not self.methods or {task.entry.name, task.entry.method} & {*self.methods}]
+
+    def open_tasks(self, again: bool = False) -> list[Task]:
+        """Those without a row."""
+        return [task for task in self.tasks() if again or task.key not in done(task.experiment, self.output)]
 
 
-def _tasks(experiment: Experiment, options: argparse.Namespace) -> list[Task]:
-    from dataclasses import replace
+def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
+    """Name, rows that are there, cost, data, title of each experiment."""
+    rows = []
+    for experiment in plan.experiments:
+        size = plan.size(experiment)
+        ready, count = state(experiment, size, plan.output, plan.on)
+        need = ", ".join(
+            name if datasets.available(name, plan.data) else f"{name} (missing)" for name in plan.sets(experiment)
+        )
+        rows.append((experiment.name, f"{ready} of {count}", _duration(60 * size.minutes), need, experiment.title))
+    return rows
 
-    size = experiment.quick if options.quick else experiment.full
-    size = size if options.seeds is None else replace(size, seeds=options.seeds)
-    found = tasks(experiment, size, on=options.on, threads=options.threads, folder=options.data)
-    return [
-        t for t in found if not options.methods or t.entry.name in options.methods or t.entry.method in options.methods
-    ]
+
+def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:
+    """Figures and tables of the rows that are there; the files written."""
+    found = chapters(plan.experiments, plan.output, plan.size, on=plan.on)
+    if not found:
+        return []
+    path = plan.output / "report.md"
+    path.write_text(f"# {_title(plan)}\n\n{markdown(found, plan.output)}", encoding="utf-8")
+    if document is not None:
+        fill(document, found)
+    return [path, *(chapter.picture for chapter in found if chapter.picture is not None)]
 
 
-def _state(experiment: Experiment, work: Sequence[Task], output: str, quick: bool) -> str:
-    have = done(experiment, output)
-    size = experiment.quick if quick else experiment.full
-    ready = sum(task.key in have for task in work)
+def _title(plan: Plan) -> str:
+    return "Reproduction" + (", quick" if plan.quick else "") + (f", on {plan.on}" if plan.on else "")
+
+
+class Progress:
+    """Words on each row, with the time left as judged by the rows so far."""
+
+    def __init__(self, count: int, say: Callable[[str], None]) -> None:
+        self.count, self.ready, self.began, self.say = count, 0, time.perf_counter(), say
+
+    def __call__(self, row: Row, task: Task) -> None:
+        """One row more."""
+        self.ready += 1
+        left = (time.perf_counter() - self.began) / self.ready * (self.count - self.ready)
+        self.say(f"[{self.ready} of {self.count}, {_duration(left)} left] {describe(row, task)}")
+
+
+def describe(row: Row, task: Task) -> str:
+    """A row in a line."""
+    entry = task.entry
+    where = " ".join(part for part in (task.experiment.name, entry.panel, entry.name) if part)
+    where += f" at {entry.x:g}" if entry.x is not None else ""
+    values = ", ".join(f"{name} {value:.2f}" for name, value in row.get("accuracy", {}).items())
+    said = values or row.get("reason", "kept")
+    return f"{where}, seed {task.seed}: {said} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)"
+
+
+def _duration(seconds: float) -> str:
     return (
-        f"{experiment.name:8} {ready:4d} of {len(work):4d} rows  about {size.minutes:5.0f} min  "
-        f"{', '.join(experiment.data):12} {experiment.title}"
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
     )
 
 
-class _Lines:
-    """A line for each row, with the time left as judged from the rows so far."""
-
-    def __init__(self, count: int) -> None:
-        self.count, self.ready, self.began = count, 0, time.perf_counter()
-
-    def __call__(self, row: Row, task: Task) -> None:
-        self.ready += 1
-        spent = time.perf_counter() - self.began
-        left = spent / self.ready * (self.count - self.ready) / 60
-        values = " ".join(f"{k} {v:.2f}" for k, v in row.get("accuracy", {}).items()) or row.get("reason", "")
-        place = f" x={task.entry.x:g}" if task.entry.x is not None else ""
-        print(
-            f"[{self.ready}/{self.count}, {left:.0f} min left] {task.experiment.name} {task.entry.panel} "
-            f"{task.entry.name}{place} seed {task.seed}: {values} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command by itself."""
-    parser = argparse.ArgumentParser(prog="python -m sparlow.experiments", description=__doc__)
+    """The command by itself, as ``python -m sparlow.experiments``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sparlow.experiments", description=SUMMARY, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_arguments(parser)
-    return execute(parser.parse_args(arguments))
+    options = parser.parse_args(arguments)
+    try:
+        plan = Plan.of(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.list:
+        for line in overview(plan):
+            print("{:8} {:>11} rows {:>8}  {:16} {}".format(*line))
+        return 0
+    failed = 0
+    missing = plan.missing() if not options.report else []
+    for name in missing:
+        print(f"{name} is missing. {_where(name, plan)}", file=sys.stderr)
+    if not options.report:
+        work = plan.open_tasks(options.again)
+        progress = Progress(len(work), lambda words: print(words, file=sys.stderr, flush=True))
+        failed = run(work, plan.output, jobs=options.jobs, again=True, report=progress)
+    for path in write(plan, options.document):
+        print(path)
+    return 1 if failed else 2 if missing else 0
+
+
+def _where(name: str, plan: Plan) -> str:
+    try:
+        datasets.load(name, plan.data)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""

@@ -27,7 +27,7 @@ class Setting:
     classes : tuple of int
         These classes only.
     features : str
-        How images become vectors, a name of :data:`sparlow.experiments.samples.FEATURES`.
+        How images become vectors, a name of :data:`sparlow.experiments.splits.FEATURES`.
 
     """
 

@@ -25,7 +25,7 @@ from .judge import accuracies, gaussian_svm, nearest
 from .methods import METHODS, WITHOUT_CHANCE, Answer, NotApplicable, Problem
 from .plan import Entry, Experiment, Size
 from .rows import Row, RowFile, packed
-from .samples import Samples, draw
+from .splits import Samples, draw
 
 Array = NDArray[Any]
 

@@ -273,7 +273,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         Size(1, 60),
         replace(_SMALL_MODEL, points=(0.0, 0.01, 1.0)),
         axes=("mu_coherence", "mu_proximity"),
-        remark="Printed: 83 to 93, a broad plateau, worst at μ₁ = 0.1. Weights here are relative to the first quotient.",
+        remark="Printed: 83 to 93, a broad plateau, worst at μ₁ = 0.1. The weights here are relative to "
+        "the first quotient.",
     ),
     Experiment(
         "fig2c",
@@ -402,7 +403,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         Size(1, 3),
         Size(1, 1, options={"max_iter": 10}),
         remark="Subjects 5, 35 and 65, 120 images each learned from and the others as crosses. From top to bottom: "
-        "on the images, on the codes of the first dictionary, learned together. Numbers: 1NN on the images not learned from.",
+        "on the images, on the codes of the first dictionary, learned together. Numbers: 1NN on the others.",
     ),
     Experiment(
         "fig10",

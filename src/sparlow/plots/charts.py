@@ -176,7 +176,8 @@ def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]
 
     Parameters
     ----------
-    columns : mapping of family to mapping of title to (train, y, test, y_test)
+    columns : mapping of mappings
+        Family to title to (train, y, test, y_test).
 
     """
     plt = _pyplot()

@@ -1,0 +1,209 @@
+"""Results become tables, figures and one page; only rows are read."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plots import charts
+from ..plots.charts import Series
+from .plan import Experiment, Size
+from .results import TABLES, Result, Table, gather, weights_grid
+from .rows import unpacked
+
+Array = NDArray[Any]
+
+_DOTS = 150
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One experiment for reading: its table, and its figure as a PNG file if it has one."""
+
+    experiment: Experiment
+    table: Table
+    picture: pathlib.Path | None = None
+
+    @property
+    def title(self) -> str:
+        """Number in the paper and what it shows."""
+        kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
+        return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}"
+
+
+def chapters(
+    experiments: Sequence[Experiment],
+    output: str | os.PathLike[str],
+    size: Callable[[Experiment], Size],
+    *,
+    on: str | None = None,
+    pictures: str | os.PathLike[str] | None = None,
+) -> list[Chapter]:
+    """Tables and figures of all experiments that have rows.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        Which ones, in their order.
+    output : path
+        Folder of the rows.
+    size : callable
+        Which size of an experiment is read.
+    on : str, optional
+        The image set, if it is not the paper's.
+    pictures : path, optional
+        Folder for the figures, ``output``/figures by default.
+
+    """
+    folder = pathlib.Path(pictures if pictures is not None else pathlib.Path(output) / "figures")
+    found = []
+    for experiment in experiments:
+        results = gather(experiment, size(experiment), output, on)
+        if not any(result.rows or result.reason for result in results):
+            continue
+        table = TABLES[experiment.kind](experiment, results)
+        figure = FORMS.get(experiment.kind, _no_figure)(experiment, [r for r in results if r.rows])
+        path = None
+        if figure is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{experiment.name}.png"
+            figure.savefig(path, dpi=_DOTS, bbox_inches="tight")
+            figure.clear()
+        found.append(Chapter(experiment, table, path))
+    return found
+
+
+def markdown(found: Sequence[Chapter], beside: str | os.PathLike[str]) -> str:
+    """All chapters as Markdown; links to figures are relative to the folder ``beside``."""
+    return "\n\n".join(f"## {chapter.title}\n\n{block(chapter, beside)}" for chapter in found) + "\n"
+
+
+def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
+    """Remark, table and figure of one chapter as Markdown."""
+    parts = [chapter.experiment.remark, chapter.table.markdown()]
+    if chapter.picture is not None:
+        link = os.path.relpath(chapter.picture, beside).replace(os.sep, "/")
+        parts.append(f"![{chapter.title}]({link})")
+    return "\n\n".join(part for part in parts if part)
+
+
+def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:
+    """Put each chapter between its marks in a Markdown file, and name those that have no place there.
+
+    The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->`` on lines of their own; what stands around them stays.
+    """
+    path = pathlib.Path(document)
+    text, homeless = path.read_text(encoding="utf-8"), []
+    for chapter in found:
+        name = chapter.experiment.name
+        marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        content = block(chapter, path.parent)
+        text, count = marks.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)
+        homeless += [] if count else [name]
+    path.write_text(text, encoding="utf-8")
+    return homeless
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _no_figure(experiment: Experiment, results: Sequence[Result]) -> None:
+    return None
+
+
+def _boxes(experiment: Experiment, results: Sequence[Result]) -> Any:
+    printed = {r.entry.name: r.printed() for r in results if r.printed() is not None}
+    return charts.boxes({r.entry.name: r.values() for r in results}, printed, "1NN accuracy (%)")
+
+
+def _surface(experiment: Experiment, results: Sequence[Result]) -> Any:
+    return charts.surface(*weights_grid(results), experiment.axes)
+
+
+def _lines(experiment: Experiment, results: Sequence[Result]) -> Any:
+    panels: dict[str, list[Series]] = {}
+    for panel, name in dict.fromkeys((r.entry.panel, r.entry.name) for r in results):
+        own = sorted(
+            (r for r in results if (r.entry.panel, r.entry.name) == (panel, name)), key=lambda r: r.entry.x or 0
+        )
+        own = [r for r in own if len(r.values())]
+        printed = [np.nan if r.printed() is None else float(r.printed() or 0) for r in own]
+        series = Series(
+            name,
+            [float(r.entry.x or 0) for r in own],
+            [float(r.values().mean()) for r in own],
+            [float(r.values().std()) for r in own],
+            printed,
+        )
+        panels.setdefault(panel, []).append(series)
+    return charts.lines(panels, experiment.axes, reverse=experiment.axes[0].startswith("dimension"))
+
+
+def _traces(experiment: Experiment, results: Sequence[Result]) -> Any:
+    panels: dict[str, list[Series]] = {}
+    for result in results:
+        traces = result.traces()
+        if not len(traces):
+            continue
+        steps = traces.shape[1]
+        printed = np.full(steps, np.nan)
+        printed[0], printed[-1] = (result.entry.printed.get(name, np.nan) for name in ("first", "1nn"))
+        mean, deviation = traces.mean(axis=0), traces.std(axis=0)
+        series = Series(result.entry.name, range(steps), mean.tolist(), deviation.tolist(), printed.tolist())
+        panels.setdefault(result.entry.panel, []).append(series)
+    return charts.lines(panels, experiment.axes) if panels else None
+
+
+def _bars(experiment: Experiment, results: Sequence[Result]) -> Any:
+    groups: dict[str, list[Series]] = {}
+    for r in results:
+        values, printed = r.values(), r.printed()
+        one = Series(r.entry.name, [0], [values.mean()], [values.std()], [np.nan if printed is None else printed])
+        groups.setdefault(r.entry.panel, []).append(one)
+    return charts.bars(groups, "1NN accuracy (%)")
+
+
+def _arrays(result: Result) -> dict[str, Array]:
+    return {name: unpacked(pack) for name, pack in result.rows[0]["arrays"].items()}
+
+
+def _faces(experiment: Experiment, results: Sequence[Result]) -> Any:
+    columns: dict[str, dict[str, Array]] = {}
+    for result in results:
+        columns.setdefault(result.entry.panel, {})[result.entry.name] = _arrays(result)["images"]
+    return charts.faces(columns)
+
+
+def _clouds(experiment: Experiment, results: Sequence[Result]) -> Any:
+    columns: dict[str, dict[str, tuple[Array, Array, Array, Array]]] = {}
+    for result in results:
+        kept = _arrays(result)
+        title = f"{result.entry.name}: {result.values().mean():.1f} %"
+        four = (kept["train"], kept["y"], kept["test"], kept["y_test"])
+        columns.setdefault(result.entry.panel, {})[title] = four
+    return charts.clouds(columns)
+
+
+def _thumbnails(experiment: Experiment, results: Sequence[Result]) -> Any:
+    kept = {result.entry.name: _arrays(result) for result in results}
+    return charts.thumbnails({name: (one["train"], one["images"]) for name, one in kept.items()})
+
+
+# What an experiment of each kind is drawn as.
+FORMS: dict[str, Callable[[Experiment, Sequence[Result]], Any]] = {
+    "boxes": _boxes,
+    "surface": _surface,
+    "lines": _lines,
+    "traces": _traces,
+    "bars": _bars,
+    "faces": _faces,
+    "clouds": _clouds,
+    "thumbnails": _thumbnails,
+}

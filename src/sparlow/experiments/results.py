@@ -1,0 +1,245 @@
+"""Rows gathered for reading: what each entry of an experiment gave over its seeds, as tables of text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .plan import Entry, Experiment, Size
+from .rows import Row
+from .run import DONE, row_file, tasks
+
+Array = NDArray[Any]
+
+MEASURES = {"1nn": "1NN", "svm": "SVM", "own": "own decision"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """An entry and its rows; ``reason`` says why there are none."""
+
+    entry: Entry
+    rows: tuple[Row, ...]
+    reason: str = ""
+    wanted: int = 0
+
+    def values(self, measure: str = "1nn") -> Array:
+        """Accuracies over the seeds; a method that classifies by itself has its own decision in place of 1NN."""
+        found = [row["accuracy"] for row in self.rows if "accuracy" in row]
+        kept = [one.get(measure, one.get("own") if measure == "1nn" else None) for one in found]
+        return np.array([value for value in kept if value is not None], float)
+
+    def printed(self, measure: str = "1nn") -> float | None:
+        """The paper's value."""
+        values = self.entry.printed
+        return values.get(measure, values.get("own") if measure == "1nn" else None)
+
+    def traces(self) -> Array:
+        """Accuracies over the steps (seeds, steps); a shorter one goes on with its last value."""
+        found = [row["trace"] for row in self.rows if row.get("trace")]
+        longest = max(map(len, found), default=0)
+        return np.array([trace + [trace[-1]] * (longest - len(trace)) for trace in found], float)
+
+
+def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> list[Result]:
+    """Results in the order of the experiment's entries."""
+    rows = {row["key"]: row for row in row_file(experiment, output).read()}
+    keys: dict[str, list[str]] = {}
+    for task in tasks(experiment, size, on=on):
+        keys.setdefault(task.entry.key(0), []).append(task.key)
+    results = []
+    for entry in experiment.at(size, on):
+        wanted = keys[entry.key(0)]
+        found = [rows[key] for key in wanted if key in rows]
+        good = tuple(row for row in found if row["status"] == "done")
+        others = [row for row in found if row["status"] != "done"]
+        results.append(Result(entry, good, others[0]["reason"] if others and not good else "", len(wanted)))
+    return results
+
+
+def state(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> tuple[int, int]:
+    """Rows that are there, of how many."""
+    there = {row["key"] for row in row_file(experiment, output).read() if row["status"] in DONE}
+    wanted = [task.key for task in tasks(experiment, size, on=on)]
+    return sum(key in there for key in wanted), len(wanted)
+
+
+# ── tables of text ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text, with the rows that lead it."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        lines = [self.head, ("---",) * len(self.head), *self.rows]
+        text = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+        return "\n\n".join([text, *self.notes])
+
+
+def spread(values: Array, digits: int = 2) -> str:
+    """Mean ± deviation over seeds, the number of seeds if it is one."""
+    if not len(values):
+        return "–"
+    mean = f"{values.mean():.{digits}f}"
+    return f"{mean} ± {values.std():.{digits}f}" if len(values) > 1 else mean
+
+
+def difference(values: Array, printed: float | None) -> str:
+    """Ours less the printed value."""
+    return "" if printed is None or not len(values) else f"{values.mean() - printed:+.1f}"
+
+
+def _printed(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _notes(results: Iterable[Result]) -> tuple[str, ...]:
+    """Who has an out-of-sample map of which kind, what does not apply, what is missing."""
+    said: dict[str, list[str]] = {}
+    for result in results:
+        place = f" ({result.entry.x:g})" if result.entry.x is not None else ""
+        if result.reason:
+            said.setdefault(result.reason, []).append(f"{result.entry.name}{place}")
+        for row in result.rows[:1]:
+            if row.get("note"):
+                said.setdefault(row["note"], []).append(result.entry.name)
+    notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
+    have, wanted = sum(len(r.rows) + bool(r.reason) * r.wanted for r in results), sum(r.wanted for r in results)
+    if have < wanted:
+        notes.append(f"{have} of {wanted} rows so far.")
+    return tuple(notes)
+
+
+def _panels(results: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(result.entry.panel for result in results))
+
+
+def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
+    if result is None:
+        return "", "", ""
+    values, printed = result.values(measure), result.printed(measure)
+    ours = "not applicable" if result.reason and not len(values) else spread(values)
+    return ours, _printed(printed), difference(values, printed)
+
+
+def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
+    """A row for each method; ours, printed and difference for each panel and measure."""
+    panels = _panels(results)
+    names = list(dict.fromkeys(result.entry.name for result in results))
+    head, rows = ["method"], [[name] for name in names]
+    for panel in panels:
+        own = {result.entry.name: result for result in results if result.entry.panel == panel}
+        for measure in experiment.measures:
+            head += [f"{panel} {MEASURES[measure]}".strip(), "printed", "difference"]
+            cells = [_cell(own.get(name), measure) for name in names]
+            best = _best([own[name].values(measure) if name in own else np.array([]) for name in names])
+            for place, (row, cell) in enumerate(zip(rows, cells, strict=True)):
+                row += [f"**{cell[0]}**" if place == best else cell[0], *cell[1:]]
+    return _trimmed(head, rows, _notes(results))
+
+
+def _best(columns: Sequence[Array]) -> int:
+    means = [values.mean() if len(values) else -np.inf for values in columns]
+    return int(np.argmax(means)) if np.isfinite(max(means, default=-np.inf)) else -1
+
+
+def _trimmed(head: Sequence[str], rows: Sequence[Sequence[str]], notes: tuple[str, ...]) -> Table:
+    """Without columns that are empty throughout."""
+    kept = [place for place in range(len(head)) if any(row[place] for row in rows)]
+    return Table(tuple(head[p] for p in kept), tuple(tuple(row[p] for p in kept) for row in rows), notes)
+
+
+def listed(experiment: Experiment, results: Sequence[Result]) -> Table:
+    """A row for each method with families: ours, printed, difference."""
+    rows = []
+    for result in results:
+        rows.append([result.entry.panel, result.entry.name, *_cell(result, "1nn"), _extremes(result)])
+    return _trimmed(("", "method", "1NN", "printed", "difference", "lowest, highest"), rows, _notes(results))
+
+
+def _extremes(result: Result) -> str:
+    values = result.values()
+    return f"{values.min():.2f}, {values.max():.2f}" if len(values) > 1 else ""
+
+
+def along(experiment: Experiment, results: Sequence[Result]) -> Table:
+    """A row for each method, a column for each place on the axis; printed values in brackets."""
+    places = list(dict.fromkeys(result.entry.x for result in results))
+    places.sort(key=lambda x: x or 0)
+    names = list(dict.fromkeys(result.entry.name for result in results))
+    found = {(result.entry.name, result.entry.x): result for result in results}
+    rows = []
+    for name in names:
+        row = [name]
+        for x in places:
+            ours, printed, _ = _cell(found.get((name, x)), "1nn")
+            row.append(f"{ours} ({printed})" if printed else ours)
+        rows.append(row)
+    head = [experiment.axes[0], *(f"{x:g}" for x in places if x is not None)]
+    return Table(tuple(head), tuple(map(tuple, rows)), (*_notes(results), "In brackets: printed."))
+
+
+def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:
+    """Start, end and best step of each trace, with the printed start and end."""
+    head = ("", "method", "start", "printed", "end", "printed", "difference", "best step", "there", "steps")
+    rows = []
+    for result in results:
+        traces = result.traces()
+        ours = ["–"] * 5
+        if len(traces):
+            mean = traces.mean(axis=0)
+            best = int(np.argmax(mean))
+            ours = [spread(traces[:, 0]), spread(traces[:, -1]), str(best), f"{mean[best]:.2f}", str(len(mean) - 1)]
+        first, last = result.entry.printed.get("first"), result.entry.printed.get("1nn")
+        gap = difference(traces[:, -1] if len(traces) else np.array([]), last)
+        rows.append([result.entry.panel, result.entry.name, ours[0], _printed(first), ours[1], _printed(last), gap,
+                     *ours[2:]])  # fmt: skip
+    return _trimmed(head, rows, _notes(results))
+
+
+def gridded(experiment: Experiment, results: Sequence[Result]) -> Table:
+    """Accuracies over the two weights."""
+    across, down, values = weights_grid(results)
+    rows = [
+        [f"{y:g}", *("–" if np.isnan(v) else f"{v:.2f}" for v in line)] for y, line in zip(down, values, strict=True)
+    ]
+    corner = f"{experiment.axes[1]} \\ {experiment.axes[0]}"
+    return Table((corner, *(f"{x:g}" for x in across)), tuple(map(tuple, rows)), _notes(results))
+
+
+def weights_grid(results: Sequence[Result]) -> tuple[list[float], list[float], Array]:
+    """Values of mu_coherence and of mu_proximity, and mean accuracies (proximities, coherences)."""
+    across = sorted({float(result.entry.options["mu_coherence"]) for result in results})
+    down = sorted({float(result.entry.options["mu_proximity"]) for result in results})
+    values = np.full((len(down), len(across)), np.nan)
+    for result in results:
+        found = result.values()
+        if len(found):
+            place = down.index(result.entry.options["mu_proximity"]), across.index(result.entry.options["mu_coherence"])
+            values[place] = found.mean()
+    return across, down, values
+
+
+# What an experiment of each kind is tabled as.
+TABLES: dict[str, Callable[[Experiment, Sequence[Result]], Table]] = {
+    "table": compared,
+    "boxes": listed,
+    "surface": gridded,
+    "lines": along,
+    "traces": stepwise,
+    "bars": listed,
+    "faces": listed,
+    "clouds": listed,
+    "thumbnails": listed,
+}
