@@ -185,9 +185,6 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES)
-
-
-@pytest.mark.parametrize("page", PAGES)
 def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     text = (cases.ROOT / page).read_text()
     monkeypatch.chdir(tmp_path)
