@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
-from .estimators.labels import is_labelled
+from .dictionaries import labelled as is_labelled
 
 Array = NDArray[Any]
 
