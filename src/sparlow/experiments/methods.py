@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from ..criteria import CRITERIA
 from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
+from ..images import kspm, llc, scspm
 from ..priors import ElasticNet
 from ..rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
 from .judge import TUNING, own_embedding, part, searched
@@ -353,6 +354,11 @@ METHODS: dict[str, Method] = {
     "LC-KSVD": of_estimator(
         lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.1, 1.0], "n_nonzero": [10, 30]}
     ),
+    "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
+    "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),
+    "LLC": of_estimator(lambda p: llc(random_state=p.seed, n_jobs=p.threads)),
+    "MFA": of_estimator(quotient("mfa"), {"shrinkage": [0.03, 0.1, 0.3, 1.0]}),
+    "MVR": of_estimator(quotient("mvr"), {"shrinkage": [0.03, 0.1, 0.3, 1.0]}),
     "FDDL": of_estimator(
         lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.005], "weight": [0.05, 0.5]}
     ),

@@ -26,6 +26,8 @@ class Setting:
         Keep so many random labels of each class, the other training samples are unlabelled (−1).
     classes : tuple of int
         These classes only.
+    transductive : bool
+        Learn from the test samples too, without their labels.
     features : str
         How images become vectors, a name of :data:`sparlow.experiments.splits.FEATURES`.
 
@@ -37,6 +39,7 @@ class Setting:
     test: int | None = None
     labels: int | None = None
     classes: tuple[int, ...] = ()
+    transductive: bool = False
     features: str = "pixels"
 
     @property
@@ -70,7 +73,10 @@ class Entry:
 
     def key(self, seed: int) -> str:
         """The same for the same method, setting, options and seed; resuming looks rows up by it."""
-        what = [self.method, asdict(self.setting), dict(self.options), seed]
+        setting = asdict(self.setting)
+        if not self.setting.transductive:
+            del setting["transductive"]
+        what = [self.method, setting, dict(self.options), seed]
         return hashlib.sha1(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 

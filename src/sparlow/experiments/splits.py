@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 
 from .. import datasets
 from ..datasets import Dataset
+from .pictures import pictures, pyramids
 from .plan import Setting
 
 Array = NDArray[Any]
@@ -39,7 +40,8 @@ def pixels(data: Dataset, train: Array) -> Array:
 
 
 # Set and rows to learn from -> vectors of all images: what has to be learned for it (a codebook) sees the rows alone.
-FEATURES: dict[str, Callable[[Dataset, Array], Array]] = {"pixels": pixels}
+FEATURES: dict[str, Callable[[Dataset, Array], Array]] = {"pixels": pixels, "pictures": pictures}
+FEATURES |= {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
 
 
 @functools.lru_cache(maxsize=2)
@@ -60,6 +62,9 @@ def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = No
     y = data.labels[train]
     if setting.labels is not None:
         y = _hidden(y, setting.labels, rng)
+    if setting.transductive:
+        rows, y = np.concatenate([train, test]), np.concatenate([y, np.full(len(test), -1)])
+        return Samples(vectors[rows], y, vectors[test], data.labels[test], data.shape, rows, test)
     return Samples(vectors[train], y, vectors[test], data.labels[test], data.shape, train, test)
 
 

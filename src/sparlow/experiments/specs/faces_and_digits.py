@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .plan import Entry, Experiment, Setting, Size
+from ..plan import Entry, Experiment, Setting, Size
 
 USPS = Setting("usps")
 MNIST = Setting("mnist", train=30_000)
 PIE = Setting("pie", per_class=120)
+SCENES = Setting("scenes15", per_class=100, features="pyramids 1000")
 
 _QUICK_DIGITS = {"train": 1000, "test": 1000}
 _QUICK_FACES = {"per_class": 15, "test": 1000}
-_QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
+QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
 
 # Where a figure does not vary them, numbers of atoms and steps and the prior are the library's defaults.
 _PART = Setting("usps", train=3000)  # for figures of many points
@@ -92,7 +93,7 @@ _STARTS = {"ksvd": "K-SVD", "online": "ODL", "rls": "RLS-DLA"}
 def _fig3() -> tuple[Entry, ...]:
     return tuple(
         Entry("LDA-SparLow", setting, {"dictionary": start}, panel=panel, label=label)
-        for panel, setting in (("USPS", USPS), ("PIE", _FEW))
+        for panel, setting in (("USPS", USPS), ("PIE", _FEW), ("15-Scenes", SCENES))
         for start, label in _STARTS.items()
     )
 
@@ -125,7 +126,7 @@ _FIG5B = {("LDA-SparLow", 9): 97.6, ("MFA-SparLow", 64): 97.8, ("MFA-SparLow", 4
 
 def _fig5a() -> tuple[Entry, ...]:
     return tuple(
-        Entry(method, _PART, {"n_components": width}, _one(_FIG5A.get(width)), x=width)
+        Entry(method, _PART, {"n_components": width}, one(_FIG5A.get(width)), x=width)
         for width in _WIDTHS
         for method in _UNSUPERVISED
     )
@@ -135,12 +136,13 @@ def _fig5b() -> tuple[Entry, ...]:
     places = [("LDA-SparLow", width) for width in (9, 4, 2)]
     places += [(method, width) for width in _WIDTHS for method in ("MFA-SparLow", "MVR-SparLow")]
     return tuple(
-        Entry(method, _PART, {"n_components": width}, _one(_FIG5B.get((method, width))), x=width)
+        Entry(method, _PART, {"n_components": width}, one(_FIG5B.get((method, width))), x=width)
         for method, width in places
     )
 
 
-def _one(value: float | None) -> dict[str, float]:
+def one(value: float | None) -> dict[str, float]:
+    """A printed 1NN accuracy, if there is one."""
     return {} if value is None else {"1nn": value}
 
 
@@ -233,18 +235,18 @@ def _fig10() -> tuple[Entry, ...]:
     )
 
 
-_FIG6_QUICK = Size(1, 1, {**_QUICK_DIGITS}, _QUICK_MODEL)
+_FIG6_QUICK = Size(1, 1, {**_QUICK_DIGITS}, QUICK_MODEL)
 _SMALL_MODEL = Size(1, 2, {"train": 500, "test": 500}, {"n_atoms": 100, "max_iter": 3})
 _TRACE = ("step", "1NN accuracy (%)")
 
-EXPERIMENTS: tuple[Experiment, ...] = (
+FACES_AND_DIGITS: tuple[Experiment, ...] = (
     Experiment(
         "table1",
         "Unsupervised methods on digits",
         "table",
         _table1(),
         Size(3, 240),
-        Size(1, 2, _QUICK_DIGITS, _QUICK_MODEL),
+        Size(1, 2, _QUICK_DIGITS, QUICK_MODEL),
         ("1nn", "svm"),
         remark="Dimensions l as printed: 50 for PCA, KPCA and PCA-SparLow, 20 for the others. MNIST: 30 000 random "
         "training images; Sparse PCA, KPCA, LLE and ISOMAP are fitted on at most 10 000 of them.",
@@ -285,7 +287,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "traces",
         _fig3(),
         Size(3, 90),
-        Size(1, 1, {"train": 700, "test": 700}, _QUICK_MODEL),
+        Size(1, 1, {"train": 700, "test": 700}, QUICK_MODEL),
         axes=_TRACE,
         remark="Printed for 15-Scenes: K-SVD 95.8 to 97.5, ODL 95.5 to 97.5, RLS-DLA 95.2 to 97.3, flat after five "
         "steps. Here on USPS and on PIE with 30 images per subject.",
@@ -326,7 +328,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "lines",
         _fig5c(),
         Size(3, 60),
-        Size(1, 2, _QUICK_DIGITS, _QUICK_MODEL, (1, 4, 10)),
+        Size(1, 2, _QUICK_DIGITS, QUICK_MODEL, (1, 4, 10)),
         axes=("labels per class", "accuracy (%)"),
         remark="All training images are known, their labels only for so many of each class; official test part.",
     ),
@@ -336,7 +338,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "traces",
         _fig6(PIE, _STEADY, _FIG6_PIE),
         Size(3, 240),
-        Size(1, 1, _QUICK_FACES, _QUICK_MODEL),
+        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
     ),
     Experiment(
@@ -345,7 +347,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "traces",
         _fig6_without(PIE, {}),
         Size(3, 240),
-        Size(1, 1, _QUICK_FACES, _QUICK_MODEL),
+        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
     ),
     Experiment(
@@ -375,7 +377,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "bars",
         _fig7(),
         Size(3, 240),
-        Size(1, 2, _QUICK_FACES, {**_QUICK_MODEL, "n_components": 50}),
+        Size(1, 2, _QUICK_FACES, {**QUICK_MODEL, "n_components": 50}),
         remark="From left to right: on the images, on the codes of the first dictionary, learned together. "
         "All with l = 100, which the paper leaves open.",
     ),
@@ -385,7 +387,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "faces",
         _fig8(),
         Size(1, 40),
-        Size(1, 1, _QUICK_FACES, _QUICK_MODEL),
+        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
         remark="The first ten basis images of PCA, OLPP and ONPP, and the first ten factor images UᵀD of SparLow.",
     ),
     Experiment(
@@ -409,12 +411,3 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         remark="No labels are used; what varies is the pose and the light.",
     ),
 )
-
-
-def named(name: str) -> tuple[Experiment, ...]:
-    """The experiment of a name, or all parts of a figure: ``fig6`` is fig6a to fig6d."""
-    found = tuple(e for e in EXPERIMENTS if e.name == name or (e.name[:-1] == name and e.name[-1].isalpha()))
-    if not found:
-        known = ", ".join(e.name for e in EXPERIMENTS)
-        raise ValueError(f"There is no experiment {name!r}; there are {known}.")
-    return found
