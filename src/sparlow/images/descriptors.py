@@ -274,7 +274,7 @@ class DHOG(_DenseDescriptor):
     >>> from sklearn.datasets import load_sample_images
     >>> from sparlow.images import DHOG
     >>> DHOG().fit_transform(load_sample_images().images)[1].values.shape
-    (2358, 128)
+    (2382, 128)
 
     """
 
