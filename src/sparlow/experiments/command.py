@@ -62,10 +62,10 @@ class Plan:
     @classmethod
     def of(cls, options: argparse.Namespace) -> Plan:
         """From the options of the command."""
-        chosen = tuple(dict.fromkeys(e for name in options.experiments for e in named(name))) or EXPERIMENTS
+        chosen = {e.name: e for name in options.experiments for e in named(name)} or {e.name: e for e in EXPERIMENTS}
         output = options.output or ("results-quick" if options.quick else "results")
         methods = tuple(options.methods or ())
-        return cls(chosen, pathlib.Path(output), options.quick, options.on, options.data, options.seeds, methods,
+        return cls(tuple(chosen.values()), pathlib.Path(output), options.quick, options.on, options.data, options.seeds, methods,
                    options.threads)  # fmt: skip
 
     def size(self, experiment: Experiment) -> Size:
