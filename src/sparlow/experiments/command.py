@@ -62,11 +62,11 @@ class Plan:
     @classmethod
     def of(cls, options: argparse.Namespace) -> Plan:
         """From the options of the command."""
-        chosen = tuple({e.name: e for name in options.experiments for e in named(name)}.values()) or EXPERIMENTS
+        chosen = {e.name: e for name in options.experiments for e in named(name)} or {e.name: e for e in EXPERIMENTS}
         output = options.output or ("results-quick" if options.quick else "results")
         methods = tuple(options.methods or ())
-        return cls(chosen, pathlib.Path(output), options.quick, options.on, options.data, options.seeds, methods,
-                   options.threads)  # fmt: skip
+        given = {name: getattr(options, name) for name in ("quick", "on", "data", "seeds", "threads")}
+        return cls(tuple(chosen.values()), pathlib.Path(output), methods=methods, **given)
 
     def size(self, experiment: Experiment) -> Size:
         """Of an experiment."""

@@ -1,0 +1,470 @@
+"""Experiments: what is measured, that nothing is measured twice or lost, and what is made of the rows."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
+
+from sparlow import SparLow
+from sparlow.experiments import (
+    EXPERIMENTS,
+    Entry,
+    Experiment,
+    Setting,
+    Size,
+    command,
+    judge,
+    measure,
+    named,
+    run,
+    tasks,
+)
+from sparlow.experiments import methods as methods_room
+from sparlow.experiments.methods import METHODS, Answer, NotApplicable, Problem, shifted
+from sparlow.experiments.report import chapters, fill
+from sparlow.experiments.results import TABLES, gather
+from sparlow.experiments.rows import RowFile, packed, unpacked
+from sparlow.experiments.run import KEPT, row_file
+from sparlow.experiments.splits import draw
+
+DIGITS = Setting("digits", train=150, test=80)
+
+
+def experiment(*entries, kind="table", measures=("1nn",), name="table9", seeds=1):
+    return Experiment(name, "a trial", kind, entries, Size(seeds), Size(1), measures)
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_draws_are_the_same_for_the_same_seed_and_apart():
+    first, again, other = (draw(DIGITS, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.X, again.X)
+    assert not np.array_equal(first.rows, other.rows)
+    assert not np.intersect1d(first.rows, first.test_rows).size
+    np.testing.assert_allclose(np.linalg.norm(first.X, axis=1), 1)
+    assert (len(first.y), len(first.y_test), first.shape) == (150, 80, (8, 8))
+
+
+def test_labels_are_kept_for_so_many_of_each_class():
+    samples = draw(Setting("digits", labels=3), 0)
+    assert np.all(np.unique(samples.y[samples.y != -1], return_counts=True)[1] == 3)
+    truth = load_digits().target[samples.rows]
+    assert np.array_equal(samples.y[samples.y != -1], truth[samples.y != -1])
+    assert (samples.y_test != -1).all()
+
+
+def test_some_classes_only():
+    samples = draw(Setting("digits", per_class=20, classes=(3, 5)), 0)
+    assert np.unique(samples.y).tolist() == np.unique(samples.y_test).tolist() == [3, 5]
+    assert len(samples.y) == 40
+
+
+# ── parameters and accuracies ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_search_finds_what_serves_the_nearest_neighbour():
+    samples = draw(DIGITS, 0)
+    found = judge.searched(PCA(random_state=0), {"n_components": [1, 20]}, samples.X, samples.y, 0)
+    assert found.n_components == 20
+    # a candidate that cannot be fitted is out
+    found = judge.searched(PCA(random_state=0), {"n_components": [1000, 2]}, samples.X, samples.y, 0)
+    assert found.n_components == 2
+
+
+def test_search_with_few_labels_uses_them_alone():
+    y = np.repeat([0, 1, -1], [4, 4, 40])
+    rows = list(judge.folds(y))
+    assert len(rows) == 3
+    for learned, held in rows:
+        assert (y[held] != -1).all()
+        assert set(np.arange(8, 48)) <= set(learned)
+        assert not np.intersect1d(learned, held).size
+    single = np.array([0, 1, -1, -1])
+    assert judge.searched(PCA(3), {"n_components": [1, 2]}, np.eye(4), single, 0).n_components == 3
+
+
+def test_parts_keep_labelled_samples():
+    y = np.repeat([0, 1, -1], [2, 2, 96])
+    X = np.arange(100)[:, None]
+    few, labels = judge.part(X, y, 0, 20)
+    assert len(few) == 20
+    assert (labels != -1).sum() == 4
+    assert np.array_equal(y[few.ravel()], labels)
+
+
+def test_accuracies_are_counted():
+    overall, classes = judge.accuracies(np.array([1, 1, 2, 2]), np.array([1, 2, 2, 2]))
+    assert overall == 75
+    np.testing.assert_allclose(classes, [100, 66.67])
+
+
+def test_svm_learns_what_is_not_linear():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 2))
+    y = (np.linalg.norm(Z, axis=1) > 1.1).astype(int)
+    y[:30] = np.where(np.arange(30) % 2, y[:30], -1)
+    assert np.mean(judge.gaussian_svm(Z[:200], y[:200], Z[200:], 0) == y[200:]) > 0.9
+
+
+# ── methods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_entry_names_a_method_a_form_and_known_options():
+    for one in EXPERIMENTS:
+        assert one.kind in TABLES, one.name
+        assert set(one.measures) <= {"1nn", "svm"}
+        for entry in one.entries:
+            assert entry.method in METHODS, entry.method
+            assert set(entry.printed) <= {"1nn", "svm", "own", "first"}
+            assert json.loads(json.dumps(dict(entry.options))) is not None
+        for size in (one.full, one.quick):
+            assert one.at(size)
+    assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS)
+    table1 = {entry.method: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
+    assert table1["PCA-SparLow"] == {"1nn": 92.18, "svm": 96.82}
+    assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
+    with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
+        named("fig99")
+
+
+def test_methods_see_no_test_labels():
+    assert {field.name for field in dataclasses.fields(Problem)} & {"y_test", "labels", "truth"} == set()
+
+
+def test_trace_is_what_fits_with_so_many_steps_give():
+    one = experiment(Entry("LDA-SparLow", DIGITS, {"n_atoms": 30, "max_iter": 3}), kind="traces")
+    (task,) = tasks(one, one.full)
+    row = measure(task)
+    samples = draw(DIGITS, 0)
+    expected = []
+    for steps in range(4):
+        model = SparLow("lda", n_atoms=30, max_iter=steps, random_state=0).fit(samples.X, samples.y)
+        expected.append(100 * model.score(samples.X_test, samples.y_test))
+    np.testing.assert_allclose(row["trace"], expected, atol=1.3)  # one of eighty images
+    assert row["accuracy"]["1nn"] == row["trace"][-1]
+
+
+def test_sequential_methods_take_no_step_and_tuning_chooses_among_priors():
+    options = {"n_atoms": 30, "n_components": 8, "tune": {"prior": [[5.0, 0.1], [0.05, 0.1]]}}
+    one = experiment(Entry("SparPCA", DIGITS, options))
+    row = measure(tasks(one, one.full)[0])
+    assert row["parameters"]["n_iter"] == 0
+    assert row["parameters"]["n_atoms"] == 30
+    assert row["parameters"]["prior"].startswith("ElasticNet(l1=0.05")
+    assert row["dimension"] == 8
+
+
+def test_shifts_move_images_and_keep_labels():
+    image = np.zeros((1, 9))
+    image[0, 4] = 1.0
+    X, y = shifted(image, np.array([7]), (3, 3), 1)
+    assert sorted(np.argmax(X, axis=1)) == [1, 3, 4, 5, 7]
+    assert (y == 7).all()
+    edge = np.zeros((1, 9))
+    edge[0, [0, 4]] = 1.0
+    X, _ = shifted(edge, np.array([7]), (3, 3), 1)
+    assert sorted(np.count_nonzero(X, axis=1)) == [1, 1, 2, 2, 2]
+    with pytest.raises(NotApplicable, match="one shape"):
+        shifted(image, np.array([7]), None, 1)
+
+
+def test_landmarks_are_named_in_the_note():
+    one = experiment(Entry("KPCA", DIGITS, {"n_components": 5, "landmarks": 60}))
+    row = measure(tasks(one, one.full)[0])
+    assert row["status"] == "done"
+    assert "fitted on 60 training samples" in row["note"]
+
+
+@pytest.mark.parametrize("method", ["LDA", "SLap-SparLow"])
+def test_one_label_per_class_is_a_row_with_its_reason(method):
+    one = experiment(Entry(method, Setting("digits", labels=1, train=100, test=50)))
+    row = measure(tasks(one, one.full)[0])
+    assert row["status"] == "not applicable"
+    assert "one label per class" in row["reason"]
+
+
+def test_one_label_per_class_is_enough_for_sda():
+    one = experiment(Entry("SDA-SparLow", Setting("digits", labels=1, test=200), {"n_atoms": 60, "max_iter": 2}))
+    row = measure(tasks(one, one.full)[0])
+    assert row["accuracy"]["1nn"] > 60
+
+
+# ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_survive_half_a_line_and_the_last_of_a_key_counts(tmp_path):
+    file = RowFile(tmp_path / "deep" / "rows.jsonl")
+    assert file.read() == []
+    file.append({"key": "a", "value": 1})
+    file.append({"key": "b", "value": 2})
+    with open(file.path, "ab") as out:
+        out.write(b'{"key": "c", "val')
+    assert [row["key"] for row in file.read()] == ["a", "b"]
+    file.append({"key": "a", "value": 3})
+    assert {row["key"]: row["value"] for row in file.read()} == {"a": 3, "b": 2}
+    assert len(file.path.read_text().splitlines()) == 3
+    file.path.write_text('{"key": "a"}\nnonsense\n')
+    with pytest.raises(ValueError, match=r"Line 2 of .*rows.jsonl is no row"):
+        file.read()
+
+
+@pytest.mark.parametrize(
+    "array", [np.linspace(-3, 5, 12).reshape(3, 4), np.arange(6, dtype=np.uint8).reshape(2, 3), np.array([-5, 70_000])]
+)
+def test_arrays_in_rows(array):
+    back = unpacked(json.loads(json.dumps(packed(array))))
+    assert back.shape == array.shape
+    np.testing.assert_allclose(back, array, atol=0 if array.dtype.kind in "iu" else 8 / 65535)
+
+
+def test_keys_follow_what_is_measured_and_nothing_else():
+    entry = Entry("PCA", DIGITS, {"n_components": 5}, {"1nn": 90.0})
+    renamed = dataclasses.replace(entry, label="other", printed={}, panel="p", x=3)
+    assert entry.key(0) == renamed.key(0) == Entry("PCA", DIGITS, {"n_components": 5}).key(0)
+    others = [
+        dataclasses.replace(entry, options={"n_components": 6}),
+        dataclasses.replace(entry, setting=Setting("digits")),
+        dataclasses.replace(entry, method="KPCA"),
+    ]
+    assert len({entry.key(0), entry.key(1), *(other.key(0) for other in others)}) == 5
+
+
+def test_one_seed_where_nothing_is_left_to_chance():
+    usps, mnist = Setting("usps"), Setting("mnist", train=100)
+    entries = (Entry("PCA", usps), Entry("PCA", mnist), Entry("LDA-SparLow", usps))
+    found = tasks(experiment(*entries, seeds=3), Size(3))
+    assert [(task.entry.method, task.entry.setting.data, task.seed) for task in found] == [
+        ("PCA", "usps", 0),
+        ("PCA", "mnist", 0),
+        ("LDA-SparLow", "usps", 0),
+        ("PCA", "mnist", 1),
+        ("LDA-SparLow", "usps", 1),
+        ("PCA", "mnist", 2),
+        ("LDA-SparLow", "usps", 2),
+    ]
+
+
+class Counted:
+    """A method that counts its calls, and goes wrong at one of them."""
+
+    def __init__(self, wrong_at=None, error=KeyboardInterrupt):
+        self.calls, self.wrong_at, self.error = 0, wrong_at, error
+
+    def __call__(self, problem):
+        self.calls += 1
+        if self.calls == self.wrong_at:
+            raise self.error
+        return Answer(problem.X[:, :20], problem.X_test[:, :20])
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    one = experiment(Entry("counted", DIGITS), seeds=4)
+    work = tasks(one, one.full)
+    first = Counted(wrong_at=3)
+    monkeypatch.setitem(METHODS, "counted", first)
+    with pytest.raises(KeyboardInterrupt):
+        run(work, tmp_path)
+    assert [row["seed"] for row in row_file(one, tmp_path).read()] == [0, 1]
+    second = Counted()
+    monkeypatch.setitem(METHODS, "counted", second)
+    assert run(work, tmp_path) == 0
+    assert second.calls == 2
+    assert sorted(row["seed"] for row in row_file(one, tmp_path).read()) == [0, 1, 2, 3]
+    assert run(work, tmp_path) == 0
+    assert second.calls == 2
+    run(work[:1], tmp_path, again=True)
+    assert second.calls == 3
+
+
+def test_what_fails_is_a_row_and_is_tried_again(tmp_path, monkeypatch):
+    one = experiment(Entry("counted", DIGITS), seeds=2)
+    monkeypatch.setitem(METHODS, "counted", Counted(wrong_at=1, error=RuntimeError("no luck")))
+    assert run(tasks(one, one.full), tmp_path) == 1
+    rows = row_file(one, tmp_path).read()
+    assert [row["status"] for row in rows] == ["failed", "done"]
+    assert rows[0]["reason"].startswith("RuntimeError: no luck (test_experiments.py")
+    monkeypatch.setitem(METHODS, "counted", Counted())
+    seen = []
+    assert run(tasks(one, one.full), tmp_path, report=lambda row, task: seen.append(task.seed)) == 0
+    assert seen == [0]
+
+
+def test_an_interrupted_fit_makes_no_row(tmp_path, monkeypatch):
+    def interrupted(self, X, y):
+        self.stop_reason_ = "interrupted"
+        return self
+
+    monkeypatch.setattr(methods_room.SparLow, "fit", interrupted)
+    one = experiment(Entry("LDA-SparLow", DIGITS))
+    with pytest.raises(KeyboardInterrupt):
+        run(tasks(one, one.full), tmp_path)
+    assert row_file(one, tmp_path).read() == []
+
+
+def test_rows_say_what_was_measured(tmp_path):
+    one = experiment(Entry("PCA", DIGITS, {"n_components": 10}), measures=("1nn", "svm"))
+    run(tasks(one, one.full, threads=1), tmp_path)
+    (row,) = row_file(one, tmp_path).read()
+    samples = draw(DIGITS, 0)
+    pca = PCA(10, random_state=0).fit(samples.X)
+    nearest = KNeighborsClassifier(1).fit(pca.transform(samples.X), samples.y)
+    assert row["accuracy"]["1nn"] == pytest.approx(100 * nearest.score(pca.transform(samples.X_test), samples.y_test))
+    weights = np.bincount(samples.y_test)
+    assert np.average(row["per_class"]["1nn"], weights=weights) == pytest.approx(row["accuracy"]["1nn"], abs=0.01)
+    assert row["accuracy"]["svm"] > 80
+    assert row["experiment"] == "table9"
+    assert row["setting"] == {"data": "digits", "train": 150, "test": 80, "features": "pixels"}
+    assert (row["n_train"], row["n_test"], row["dimension"]) == (150, 80, 10)
+    assert {"tuning", "fit"} <= set(row["seconds"])
+    assert 10 < row["peak_memory_mb"] < 50_000
+    assert set(row["versions"]) >= {"sparlow", "numpy", "scipy", "scikit-learn", "python"}
+
+
+def test_rows_at_the_same_time_are_the_same(tmp_path):
+    one = experiment(Entry("PCA", DIGITS, {"n_components": 10}), Entry("raw pixels", DIGITS), seeds=2)
+    for folder, jobs in (("one", 1), ("two", 2)):
+        assert run(tasks(one, one.full, threads=1), tmp_path / folder, jobs=jobs) == 0
+    alone, together = (
+        {row["key"]: row["accuracy"] for row in row_file(one, tmp_path / folder).read()} for folder in ("one", "two")
+    )
+    assert alone == together
+    assert len(alone) == 4
+
+
+# ── reports ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def made_row(entry, seed, **content):
+    return {"key": entry.key(seed), "seed": seed, "method": entry.method, "status": "done", **content}
+
+
+def test_tables_show_means_deviations_and_differences(tmp_path):
+    entries = (
+        Entry("PCA", DIGITS, {}, {"1nn": 90.0, "svm": 91.0}),
+        Entry("LDA", DIGITS, {}, {"1nn": 80.0}),
+        Entry("LGC", DIGITS, {}, {"own": 70.0}),
+    )
+    one = experiment(*entries, measures=("1nn", "svm"), seeds=2)
+    file = row_file(one, tmp_path)
+    for seed, value in ((0, 92.0), (1, 94.0)):
+        file.append(made_row(entries[0], seed, accuracy={"1nn": value, "svm": value + 1}))
+        file.append({**made_row(entries[1], seed), "status": "not applicable", "reason": "no scatter"})
+    file.append(made_row(entries[2], 0, accuracy={"own": 71.25}, note="by neighbours"))
+    (chapter,) = chapters([one], tmp_path, lambda e: e.full)
+    assert chapter.picture is None
+    assert chapter.table.head == ("method", "1NN", "printed", "difference", "SVM", "printed", "difference")
+    assert chapter.table.rows == (
+        ("PCA", "**93.00 ± 1.00**", "90", "+3.0", "**94.00 ± 1.00**", "91", "+3.0"),
+        ("LDA", "not applicable", "80", "", "not applicable", "", ""),
+        ("LGC", "71.25", "70", "+1.2", "–", "", ""),
+    )
+    assert "LDA: no scatter." in chapter.table.notes
+    assert "LGC: by neighbours." in chapter.table.notes
+    assert "5 of 6 rows so far." in chapter.table.notes
+
+
+def test_traces_are_tabled_by_start_end_and_best_step(tmp_path):
+    entry = Entry("LDA-SparLow", DIGITS, {}, {"first": 95.0, "1nn": 97.0})
+    one = experiment(entry, kind="traces", seeds=2, name="fig9z")
+    file = row_file(one, tmp_path)
+    file.append(made_row(entry, 0, trace=[94.0, 98.0, 96.0], accuracy={"1nn": 96.0}))
+    file.append(made_row(entry, 1, trace=[96.0, 97.0], accuracy={"1nn": 97.0}))
+    (result,) = gather(one, one.full, tmp_path)
+    assert result.traces().tolist() == [[94, 98, 96], [96, 97, 97]]
+    (chapter,) = chapters([one], tmp_path, lambda e: e.full)
+    row = dict(zip(chapter.table.head, chapter.table.rows[0], strict=True))
+    assert chapter.table.rows[0][1:5] == ("95.00 ± 1.00", "95", "96.50 ± 0.50", "97")
+    assert (row["best step"], row["there"], row["steps"], row["difference"]) == ("1", "97.50", "2", "-0.5")
+    assert chapter.picture.stat().st_size > 5000
+
+
+def test_documents_are_filled_between_their_marks(tmp_path):
+    entry = Entry("PCA", DIGITS, {}, {"1nn": 90.0})
+    one = experiment(entry)
+    row_file(one, tmp_path).append(made_row(entry, 0, accuracy={"1nn": 91.0}))
+    found = chapters([one], tmp_path, lambda e: e.full)
+    page = tmp_path / "page.md"
+    page.write_text("# Mine\n\n<!-- table9 -->\nold\n<!-- end table9 -->\n\nmy words\n")
+    assert fill(page, found) == []
+    once = page.read_text()
+    assert "old" not in once
+    assert once.startswith("# Mine")
+    assert once.endswith("my words\n")
+    assert "| PCA | **91.00** | 90 | +1.0 |" in once
+    fill(page, found)
+    assert page.read_text() == once
+    page.write_text("nothing here")
+    assert fill(page, found) == ["table9"]
+
+
+TINY = {"n_atoms": 30, "max_iter": 1, "n_components": 3, "tune": {}}
+SMALL = Setting("digits", train=100, test=40)
+
+
+def tiny(one):
+    """Every kind of entry of an experiment, as little of it as shows the way."""
+    methods = {"table1": ("PCA", "ISOMAP", "PCA-SparLow"), "fig5c": ("LDA", "LGC", "SDA-SparLow")}.get(one.name)
+    entries = tuple(e for e in one.entries if methods is None or e.method in methods)
+    setting = {"train": 100, "test": 40, "per_class": None} if one.kind not in ("clouds", "thumbnails") else {}
+    options = TINY if one.kind != "thumbnails" else {**TINY, "n_components": 2}
+    points = {"fig2b": (0.0, 1.0), "fig5a": (4, 1), "fig5c": (1, 4)}.get(one.name, ())
+    size = Size(2 if one.kind == "boxes" else 1, 1, setting, options, points)
+    return dataclasses.replace(one, entries=entries, quick=size)
+
+
+CHOSEN = ["table1", "fig2a", "fig2b", "fig3", "fig5a", "fig5c", "fig7", "fig8", "fig9", "fig10"]
+
+
+def test_a_small_reproduction_makes_every_table_and_figure(tmp_path, monkeypatch, capsys):
+    small = tuple(tiny(one) for one in EXPERIMENTS if one.name in CHOSEN)
+    assert {one.kind for one in small} == set(TABLES)
+    assert set(KEPT) <= set(TABLES)
+    monkeypatch.setattr(command, "EXPERIMENTS", small)
+    words = ["--quick", "--on", "digits", "--output", str(tmp_path)]
+    assert command.main([*words, "--list"]) == 0
+    assert re.search(r"fig2b +0 of 10 rows .* digits", capsys.readouterr().out)
+    assert command.main(words) == 0
+    said = capsys.readouterr()
+    assert re.search(r"\[1 of \d+, .* left\] table1 digits PCA, seed 0: 1nn \d+", said.err)
+    assert "report.md" in said.out
+    assert {path.stem for path in (tmp_path / "figures").glob("*.png")} == set(CHOSEN) - {"table1"}
+    text = (tmp_path / "report.md").read_text()
+    assert all(f"figures/{name}.png" in text for name in CHOSEN if name != "table1")
+    assert "## Table 1: " in text
+    assert "not applicable" in text
+    assert "rows so far" not in text
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
+    assert command.main([*words, "--report"]) == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
+
+
+def test_missing_data_is_named_before_anything_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SPARLOW_DATA", str(tmp_path))
+    assert command.main(["fig9", "--output", str(tmp_path / "rows")]) == 2
+    assert re.search(r"pie is missing\..*Deng Cai", capsys.readouterr().err)
+    assert command.main(["fig9", "--list"]) == 0
+    assert "pie (missing)" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        command.main(["fig99"])
+    assert stop.value.code == 2
+
+
+def test_callbacks_of_two_parameters_get_the_model():
+    X, y = load_digits(return_X_y=True)
+    X = normalize(X[:200])
+    seen = []
+
+    def callback(row, model):
+        seen.append((row["step_number"], model.transform(X[:5]), model.dictionary_))
+
+    last = SparLow("lda", n_atoms=30, max_iter=2, random_state=0, callback=callback).fit(X, y[:200])
+    assert [step for step, _, _ in seen] == [1, 2]
+    np.testing.assert_allclose(seen[-1][1], last.transform(X[:5]))
+    assert not np.allclose(seen[0][2], seen[1][2])
