@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from .priors import ElasticNet, Prior
+from .priors import ElasticNet
 
 _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
@@ -24,7 +24,7 @@ def spread(X: Any) -> float:
     return float(np.clip(1 - mean @ mean, 0, 1))
 
 
-def default_prior(X: Any, faithful: bool = False) -> Prior:
+def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
     """ElasticNet(l1 = s · min(v³, 0.22), l2 = 0.2), v the spread and s the median norm of the samples.
 
     Samples that are nearly equal (faces) differ in what the first few atoms leave over: they need a small l1 and many

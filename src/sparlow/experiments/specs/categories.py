@@ -129,8 +129,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         Size(3, 60),
         Size(1, 3, {"per_class": 20, "test": 500}, QUICK_MODEL),
         ("1nn", "svm"),
-        remark=_PICTURES
-        + " The printed values rest on ready-made features that are not at hand.",
+        remark=_PICTURES + " The printed values rest on ready-made features that are not at hand.",
     ),
     Experiment(
         "fig11",
