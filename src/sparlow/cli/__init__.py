@@ -1,4 +1,4 @@
-"""The command line: ``sparlow fit | transform | evaluate | inspect | report``.
+"""The command line: ``sparlow fit | transform | evaluate | inspect | report | features | reproduce``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..models import VERSION
-from . import evaluate, fit, inspect, report, transform
+from . import evaluate, features, fit, inspect, report, reproduce, transform
 from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
@@ -25,6 +25,8 @@ COMMANDS: dict[str, Any] = {
     "evaluate": evaluate,
     "inspect": inspect,
     "report": report,
+    "features": features,
+    "reproduce": reproduce,
 }
 
 _EPILOG = """\
@@ -35,6 +37,7 @@ examples:
   sparlow fit faces/ --size 32x32 -o faces.sparlow
   sparlow evaluate faces.sparlow new_faces/
   sparlow report faces.sparlow faces/ -o report.html
+  sparlow reproduce --list
 
 exit codes:
   0    done

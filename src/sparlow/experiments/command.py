@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .. import datasets
 from .plan import Experiment, Size
-from .report import chapters, fill, markdown
+from .report import chapters, fill, markdown, page
 from .results import state
 from .rows import Row
 from .run import Task, done, run, tasks
@@ -118,7 +118,9 @@ def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:
     path.write_text(f"# {_title(plan)}\n\n{markdown(found, plan.output)}", encoding="utf-8")
     if document is not None:
         fill(document, found)
-    return [path, *(chapter.picture for chapter in found if chapter.picture is not None)]
+    web = plan.output / "report.html"
+    web.write_text(page(found, _title(plan)), encoding="utf-8")
+    return [path, web, *(chapter.picture for chapter in found if chapter.picture is not None)]
 
 
 def _title(plan: Plan) -> str:
@@ -176,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     missing = plan.missing() if not options.report else []
     for name in missing:
-        print(f"{name} is missing. {_where(name, plan)}", file=sys.stderr)
+        print(f"{name} is missing. {where(name, plan)}", file=sys.stderr)
     if not options.report:
         work = plan.open_tasks(options.again)
         progress = Progress(len(work), lambda words: print(words, file=sys.stderr, flush=True))
@@ -186,7 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 2 if missing else 0
 
 
-def _where(name: str, plan: Plan) -> str:
+def where(name: str, plan: Plan) -> str:
+    """Where a missing image set comes from, and where it belongs."""
     try:
         datasets.load(name, plan.data)
     except (OSError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import page as pages
 from ..plots import charts
 from ..plots.charts import Series
 from .plan import Experiment, Size
@@ -21,6 +23,10 @@ from .rows import unpacked
 Array = NDArray[Any]
 
 _DOTS = 150
+_LEAD = (
+    "Measured beside printed values: accuracy in %, mean ± deviation over seeds, and the difference from the paper. "
+    "Parameters are chosen on training samples alone."
+)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,20 @@ def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
         link = os.path.relpath(chapter.picture, beside).replace(os.sep, "/")
         parts.append(f"![{chapter.title}]({link})")
     return "\n\n".join(part for part in parts if part)
+
+
+def page(found: Sequence[Chapter], title: str) -> str:
+    """All chapters as one HTML file that needs nothing else."""
+    return pages.document(title, [_section(chapter) for chapter in found], lead=_LEAD)
+
+
+def _section(chapter: Chapter) -> pages.Section:
+    table = chapter.table
+    ours = [place for place, row in enumerate(table.rows) if any("SparLow" in cell for cell in row)]
+    parts = [pages.table(table.rows, table.head, strong=ours), *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
+    if chapter.picture is not None:
+        parts.append(pages.figure(chapter.picture.read_bytes(), description=chapter.title))
+    return pages.Section(chapter.title, "".join(parts), chapter.experiment.remark)
 
 
 def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:

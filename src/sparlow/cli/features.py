@@ -1,0 +1,103 @@
+"""``sparlow features FOLDER -o FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from .arguments import writable
+from .terminal import OK, Terminal, UserError
+
+SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
+EXAMPLES = """\
+  sparlow features scenes/ -o scenes.npz
+  sparlow features scenes/ --coding sparse --words 2048 --components 1000 -o scenes.npz
+  sparlow fit scenes.npz -o scenes.sparlow
+
+FOLDER has a sub-folder for each class, or pictures alone. FILE is a .npz with X (rows), names (files) and y (classes,
+where there are sub-folders). Everything is learned from the pictures given: for a fair test of new pictures use a pipeline in
+Python, or keep them out of FOLDER."""
+
+_KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
+    parser.add_argument("--descriptor", choices=("sift", "dhog"), default="sift", help="default: sift")
+    parser.add_argument("--patch", type=int, nargs="+", metavar="PIXELS", help="default: 16; for dhog 16 25 31")
+    parser.add_argument("--step", type=int, default=8, metavar="PIXELS", help="default: 8")
+    parser.add_argument("--words", type=int, default=1024, metavar="N", help="size of the codebook; default: 1024")
+    parser.add_argument("--coding", choices=("llc", "hard", "sparse", "laplacian"), default="llc", help="default: llc")
+    parser.add_argument("--components", type=int, default=1000, metavar="N", help="of PCA; 0: none; default: 1000")
+    parser.add_argument("--seed", type=int, default=0, help="of sampling and k-means; default: 0")
+    parser.add_argument("--cache", metavar="DIR", help="keep each picture's row there: a stopped run goes on")
+    parser.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
+    parser.add_argument("--jobs", type=int, default=-1, help="threads; default: all")
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Find pictures, compute rows, write."""
+    path = writable(arguments.output)
+    if path.suffix.lower() != ".npz":
+        raise UserError(f"{path.name}: rows are written as .npz.")
+    files, labels = _pictures(pathlib.Path(arguments.folder))
+    rows, skipped = _rows(files, arguments, terminal)
+    kept = np.setdiff1d(np.arange(len(files)), skipped)
+    if not len(kept):
+        raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
+    arrays: dict[str, Any] = {"X": rows[kept], "names": np.array([str(files[place]) for place in kept])}
+    if labels:
+        arrays["y"] = np.array(labels)[kept]
+    np.savez(path, allow_pickle=False, **arrays)
+    payload = {"output": str(path), "n_samples": len(kept), "width": rows.shape[1], "skipped": len(skipped)}
+    left = f", {len(skipped)} left out" if len(skipped) else ""
+    terminal.result(payload, f"{path}: {len(kept)} pictures, {rows.shape[1]} numbers each{left}")
+    return OK
+
+
+def _pictures(folder: pathlib.Path) -> tuple[list[pathlib.Path], list[str]]:
+    """Files and their classes; no classes where pictures lie in the folder itself."""
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}.")
+    classes = sorted(child for child in folder.iterdir() if child.is_dir())
+    found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if file.suffix.lower() in _KINDS]
+    if found:
+        return [file for file, _ in found], [label for _, label in found]
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _KINDS]
+    if not files:
+        raise UserError(f"{folder} has no pictures ({', '.join(sorted(_KINDS))}), nor have its sub-folders.")
+    return files, []
+
+
+def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Terminal) -> tuple[Any, list[int]]:
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import normalize
+
+    from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+
+    kind = DHOG if arguments.descriptor == "dhog" else DenseSIFT
+    patch: dict[str, Any] = {} if arguments.patch is None else {"patch": tuple(arguments.patch)}
+    verbose = int(terminal.lively)
+    descriptors = kind(step=arguments.step, on_error="skip" if arguments.skip else "raise", **patch)
+    words = Codebook(
+        arguments.words, arguments.coding, random_state=arguments.seed, n_jobs=arguments.jobs, verbose=verbose
+    )
+    pyramid = SpatialPyramid(
+        pooling="mean" if arguments.coding == "hard" else "max",
+        memory=arguments.cache,
+        n_jobs=arguments.jobs,
+        verbose=verbose,
+    )
+    bags = descriptors.fit(files).transform(files)
+    rows = pyramid.fit_transform(words.fit(bags).transform(bags))
+    skipped = [place for place, *_ in pyramid.skipped_]
+    if not arguments.components:
+        return rows.toarray(), skipped
+    count = min(arguments.components, len(files) - 1, rows.shape[1])
+    dense = rows.toarray().astype(np.float32)
+    return normalize(PCA(count, random_state=arguments.seed).fit_transform(dense)).astype(np.float32), skipped
