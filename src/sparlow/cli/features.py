@@ -18,8 +18,8 @@ EXAMPLES = """\
   sparlow fit scenes.npz -o scenes.sparlow
 
 FOLDER has a sub-folder for each class, or pictures alone. FILE is a .npz with X (rows), names (files) and y (classes,
-where there are sub-folders). Everything is learned from the pictures given: for a fair test of new pictures use a pipeline in
-Python, or keep them out of FOLDER."""
+where there are sub-folders). Everything is learned from the pictures given: for a fair test of new pictures use a
+pipeline in Python, or keep them out of FOLDER."""
 
 _KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 
