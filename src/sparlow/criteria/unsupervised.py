@@ -65,7 +65,7 @@ class LAP(Criterion):
 
     """
 
-    proximity = 100.0
+    proximity = 3000.0
     k: int = 10
     graph: Any = dataclasses.field(default=None, compare=False)
 

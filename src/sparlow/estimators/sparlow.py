@@ -82,8 +82,8 @@ class SparLow(CallbackSupportMixin, Projector):
     mu_coherence : float, default=0.0
         μ₁.
     mu_proximity : float, optional
-        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 300 for
-        pca, 100 for lap and slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes.
+        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 3000 for lap,
+        300 for pca, 100 for slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes.
     validation_fraction : float, optional
         Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
         all samples with so many steps.
