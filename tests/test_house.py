@@ -22,7 +22,7 @@ FLOORS = [
     ["dictionaries"],
     ["problem", "defaults"],
     ["estimators"],
-    ["datasets"],
+    ["datasets", "rivals"],
     ["plots"],
     ["experiments"],
     ["cli"],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..plots import charts
 from ..plots.charts import Series
 from .plan import Experiment, Size
-from .results import TABLES, Result, Table, gather, weights_grid
+from .results import TABLES, Result, Table, gather, panels_of, weights_grid
 from .rows import unpacked
 
 Array = NDArray[Any]
@@ -30,12 +30,14 @@ class Chapter:
     experiment: Experiment
     table: Table
     picture: pathlib.Path | None = None
+    on: str | None = None
 
     @property
     def title(self) -> str:
         """Number in the paper and what it shows."""
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
-        return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}"
+        where = f", here on {self.on}" if self.on else ""
+        return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"
 
 
 def chapters(
@@ -76,7 +78,7 @@ def chapters(
             path = folder / f"{experiment.name}.png"
             figure.savefig(path, dpi=_DOTS, bbox_inches="tight")
             figure.clear()
-        found.append(Chapter(experiment, table, path))
+        found.append(Chapter(experiment, table, path, on))
     return found
 
 
@@ -104,8 +106,8 @@ def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str
     for chapter in found:
         name = chapter.experiment.name
         marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        content = block(chapter, path.parent)
-        text, count = marks.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)
+        content = f"\n{block(chapter, path.parent)}\n\n".replace("\\", "\\\\")
+        text, count = marks.subn(rf"\g<1>{content}\g<2>", text)
         homeless += [] if count else [name]
     path.write_text(text, encoding="utf-8")
     return homeless
@@ -119,7 +121,7 @@ def _no_figure(experiment: Experiment, results: Sequence[Result]) -> None:
 
 
 def _boxes(experiment: Experiment, results: Sequence[Result]) -> Any:
-    printed = {r.entry.name: r.printed() for r in results if r.printed() is not None}
+    printed = {r.entry.name: r.entry.printed["1nn"] for r in results if "1nn" in r.entry.printed}
     return charts.boxes({r.entry.name: r.values() for r in results}, printed, "1NN accuracy (%)")
 
 
@@ -129,7 +131,9 @@ def _surface(experiment: Experiment, results: Sequence[Result]) -> Any:
 
 def _lines(experiment: Experiment, results: Sequence[Result]) -> Any:
     panels: dict[str, list[Series]] = {}
-    for panel, name in dict.fromkeys((r.entry.panel, r.entry.name) for r in results):
+    there = {(r.entry.panel, r.entry.name) for r in results}
+    names = dict.fromkeys((panel, entry.name) for panel in panels_of(results) for entry in experiment.entries)
+    for panel, name in (pair for pair in names if pair in there):
         own = sorted(
             (r for r in results if (r.entry.panel, r.entry.name) == (panel, name)), key=lambda r: r.entry.x or 0
         )
