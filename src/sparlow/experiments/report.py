@@ -106,11 +106,16 @@ def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str
     for chapter in found:
         name = chapter.experiment.name
         marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        content = f"\n{block(chapter, path.parent)}\n\n".replace("\\", "\\\\")
-        text, count = marks.subn(rf"\g<1>{content}\g<2>", text)
+        content = block(chapter, path.parent)
+        text, count = marks.subn(rf"\g<1>\n{_literal(content)}\n\n\g<2>", text)
         homeless += [] if count else [name]
     path.write_text(text, encoding="utf-8")
     return homeless
+
+
+def _literal(text: str) -> str:
+    """As a replacement that stands for itself."""
+    return text.replace("\\", r"\\")
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +126,7 @@ def _no_figure(experiment: Experiment, results: Sequence[Result]) -> None:
 
 
 def _boxes(experiment: Experiment, results: Sequence[Result]) -> Any:
-    printed = {r.entry.name: r.entry.printed["1nn"] for r in results if "1nn" in r.entry.printed}
+    printed = {r.entry.name: value for r in results if (value := r.printed()) is not None}
     return charts.boxes({r.entry.name: r.values() for r in results}, printed, "1NN accuracy (%)")
 
 

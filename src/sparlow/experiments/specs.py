@@ -205,7 +205,7 @@ def _fig7() -> tuple[Entry, ...]:
     entries = []
     for family, methods in _FAMILIES.items():
         for place, method in enumerate(methods):
-            options: dict[str, Any] = (
+            options = (
                 {"tune": _FACE_WIDTH} if place == 0 else {"n_atoms": 1360, "tune": {**_FACE_WIDTH, **_FACE_PRIORS}}
             )
             options |= {"max_iter": 20} if place == 2 else {}
