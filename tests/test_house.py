@@ -20,6 +20,7 @@ FLOORS = [
     ["priors", "graphs", "regularizers", "manifolds"],
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
+    ["rivals"],
     ["problem", "defaults"],
     ["estimators", "images"],
     ["datasets", "samples", "models", "evaluation"],

@@ -16,20 +16,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.decomposition import PCA, KernelPCA, SparsePCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.semi_supervised import LabelSpreading
-from threadpoolctl import threadpool_limits
 
 from ..criteria import CRITERIA
 from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
 from ..images import kspm, llc, scspm
 from ..priors import ElasticNet
-from ..rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
+from ..rivals import (
+    FDDL,
+    LCKSVD,
+    SRC,
+    GaussianKernelPCA,
+    LabelledLDA,
+    LaplacianEigenmaps,
+    LapRLS,
+    ReducedNCA,
+    ScaledSparsePCA,
+)
 from .judge import TUNING, own_embedding, part, searched
 
 Array = NDArray[Any]
@@ -128,58 +135,12 @@ def lda(problem: Problem) -> Any:
     """Ratio-trace LDA of scikit-learn on the labelled samples, with shrinkage."""
     if np.unique(problem.y[problem.y != -1], return_counts=True)[1].max() < 2:
         raise NotApplicable("one label per class: there is no scatter within classes")
-    return LabelledLda(solver="eigen", shrinkage=0.1)
-
-
-class LabelledLda(LinearDiscriminantAnalysis):
-    """LDA that leaves unlabelled samples (−1) out. It projects; what it would predict is not used."""
-
-    def fit(self, X: Array, y: Array) -> LabelledLda:  # noqa: D102
-        return super().fit(X[y != -1], y[y != -1])
-
-
-class Nca(NeighborhoodComponentsAnalysis):
-    """NCA on 50 principal components of at most TUNING samples: its cost is quadratic in n.
-
-    Its softmax has no temperature, so scale matters: ten times unit norm serves it best of 1, 10 and 30.
-    """
-
-    def fit(self, X: Array, y: Array) -> Nca:  # noqa: D102
-        self.pca_ = PCA(min(50, *X.shape), random_state=0).fit(X)
-        return super().fit(*part(10 * self.pca_.transform(X), y, 0))
-
-    def transform(self, X: Array) -> Array:  # noqa: D102
-        return super().transform(10 * self.pca_.transform(X))
+    return LabelledLDA(solver="eigen", shrinkage=0.1)
 
 
 def nca(problem: Problem) -> Any:
     """Neighbourhood components, as many as classes less one."""
-    return Nca(min(50, len(np.unique(problem.y)) - 1), max_iter=50, random_state=problem.seed)
-
-
-class WideKernelPca(KernelPCA):
-    """Kernel PCA with a Gaussian whose width is a multiple of the mean squared distance of the samples."""
-
-    def __init__(self, n_components: int = 50, width: float = 1.0, random_state: Any = 0) -> None:
-        super().__init__(n_components, kernel="rbf", eigen_solver="arpack", random_state=random_state)
-        self.width = width
-
-    def fit(self, X: Array, y: Any = None) -> WideKernelPca:  # noqa: D102
-        self.gamma = 1 / (self.width * 2 * float(np.var(X, axis=0).sum()))
-        return super().fit(X)
-
-
-class ScaledSparsePca(SparsePCA):
-    """Sparse PCA whose penalty grows with √n as its components do, so that it means the same for any n."""
-
-    def __init__(self, n_components: int = 20, sparsity: float = 0.005, max_iter: int = 20) -> None:
-        super().__init__(n_components, method="cd", max_iter=max_iter, random_state=0)
-        self.sparsity = sparsity
-
-    def fit(self, X: Array, y: Any = None) -> ScaledSparsePca:  # noqa: D102
-        self.alpha = self.sparsity * np.sqrt(len(X))
-        with threadpool_limits(1):  # hundreds of small problems: threads would wait for each other
-            return super().fit(X)
+    return ReducedNCA(min(50, len(np.unique(problem.y)) - 1), max_iter=50, random_state=problem.seed)
 
 
 def quotient(criterion: str) -> Callable[[Problem], Any]:
@@ -238,7 +199,7 @@ def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str
     """SparLow's arguments from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual = default_prior(X)
+        usual: Any = default_prior(X)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif "prior" in made:
         made["prior"] = ElasticNet(*made["prior"])
@@ -312,8 +273,8 @@ def _criteria(name: str, **grid: Any) -> list[Any]:
 METHODS: dict[str, Method] = {
     "raw pixels": of_estimator(raw),
     "PCA": of_estimator(lambda p: PCA(random_state=0), _DIMENSIONS),
-    "Sparse PCA": of_estimator(lambda p: ScaledSparsePca(), {"sparsity": [0.002, 0.006, 0.02]}),
-    "KPCA": of_estimator(lambda p: WideKernelPca(), {"width": [0.3, 1.0, 3.0]}),
+    "Sparse PCA": of_estimator(lambda p: ScaledSparsePCA(), {"sparsity": [0.002, 0.006, 0.02]}),
+    "KPCA": of_estimator(lambda p: GaussianKernelPCA(), {"width": [0.3, 1.0, 3.0]}),
     "LLE": of_estimator(
         lambda p: LocallyLinearEmbedding(n_components=20, random_state=0, n_jobs=p.threads),
         {"n_neighbors": [10, 25, 40]},

@@ -17,7 +17,7 @@ from .. import page as pages
 from ..plots import charts
 from ..plots.charts import Series
 from .plan import Experiment, Size
-from .results import TABLES, Result, Table, gather, weights_grid
+from .results import TABLES, Result, Table, gather, panels_of, weights_grid
 from .rows import unpacked
 
 Array = NDArray[Any]
@@ -36,12 +36,14 @@ class Chapter:
     experiment: Experiment
     table: Table
     picture: pathlib.Path | None = None
+    on: str | None = None
 
     @property
     def title(self) -> str:
         """Number in the paper and what it shows."""
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
-        return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}"
+        where = f", here on {self.on}" if self.on else ""
+        return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"
 
 
 def chapters(
@@ -82,7 +84,7 @@ def chapters(
             path = folder / f"{experiment.name}.png"
             figure.savefig(path, dpi=_DOTS, bbox_inches="tight")
             figure.clear()
-        found.append(Chapter(experiment, table, path))
+        found.append(Chapter(experiment, table, path, on))
     return found
 
 
@@ -154,7 +156,9 @@ def _surface(experiment: Experiment, results: Sequence[Result]) -> Any:
 
 def _lines(experiment: Experiment, results: Sequence[Result]) -> Any:
     panels: dict[str, list[Series]] = {}
-    for panel, name in dict.fromkeys((r.entry.panel, r.entry.name) for r in results):
+    there = {(r.entry.panel, r.entry.name) for r in results}
+    names = dict.fromkeys((panel, entry.name) for panel in panels_of(results) for entry in experiment.entries)
+    for panel, name in (pair for pair in names if pair in there):
         own = sorted(
             (r for r in results if (r.entry.panel, r.entry.name) == (panel, name)), key=lambda r: r.entry.x or 0
         )

@@ -121,7 +121,8 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _panels(results: Sequence[Result]) -> list[str]:
+def panels_of(results: Sequence[Result]) -> list[str]:
+    """Parts of the table or figure, in their order."""
     return list(dict.fromkeys(result.entry.panel for result in results))
 
 
@@ -135,7 +136,7 @@ def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
 
 def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
     """A row for each method; ours, printed and difference for each panel and measure."""
-    panels = _panels(results)
+    panels = panels_of(results)
     names = list(dict.fromkeys(result.entry.name for result in results))
     head, rows = ["method"], [[name] for name in names]
     for panel in panels:

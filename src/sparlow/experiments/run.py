@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import os
 import pathlib
 import platform
@@ -255,10 +256,8 @@ def _word(value: Any) -> Any:
 @functools.cache
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
-    from .. import __version__
-
     return {
-        "sparlow": __version__,
+        "sparlow": importlib.metadata.version("sparlow"),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

@@ -67,10 +67,10 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
 
 
 def _printed_line(ax: Any, one: Series, colour: str, marker: str) -> None:
-    if not len(one.printed):
-        return
     x, y = np.asarray(one.x, float), np.asarray(one.printed, float)
     there = np.isfinite(y)
+    if not there.any():
+        return
     ax.plot(x[there], y[there], marker, color=colour, ls="--", lw=0.7, mfc="none", markersize=6, alpha=0.8)
 
 
@@ -79,12 +79,9 @@ def _finish(ax: Any, axes: tuple[str, str], title: str) -> None:
     ax.title.set_fontsize(10)
     ax.grid(alpha=0.3)
     if ax.get_legend_handles_labels()[1]:
-        ax.plot([], [], "o--", color="0.4", mfc="none", lw=0.7, label="printed") if _has_printed(ax) else None
+        if any(line.get_linestyle() == "--" for line in ax.get_lines()):
+            ax.plot([], [], "o--", color="0.4", mfc="none", lw=0.7, label="printed")
         ax.legend(fontsize=7, frameon=False, loc="best")
-
-
-def _has_printed(ax: Any) -> bool:
-    return any(line.get_linestyle() == "--" for line in ax.get_lines())
 
 
 def boxes(values: Mapping[str, ArrayLike], printed: Mapping[str, float], ylabel: str) -> Figure:
@@ -149,10 +146,11 @@ def bars(groups: Mapping[str, Sequence[Series]], ylabel: str) -> Figure:
             ticks.append((left, one.name))
             left += 1
         left += 0.6
-    ax.bar(0, 0, fill=False, ls="--", edgecolor="k", lw=0.9, label="printed")
+    if any(np.isfinite(one.printed).any() for series in groups.values() for one in series):
+        ax.bar(0, 0, fill=False, ls="--", edgecolor="k", lw=0.9, label="printed")
+        ax.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
     ax.set_xticks([place for place, _ in ticks], [name for _, name in ticks], rotation=20, fontsize=8)
     ax.set(ylabel=ylabel, ylim=(0, 108))
-    ax.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
     ax.grid(alpha=0.3, axis="y")
     figure.tight_layout()
     return figure
@@ -189,6 +187,7 @@ def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]
             embedding(train, y, size=9, legend=place == 0 and side == 0, ax=ax)
             for number, label in enumerate(np.unique(y)):
                 ax.scatter(*test[y_test == label].T, marker="x", s=12, lw=0.8, color=f"C{number}")
+            ax.set_aspect("auto")
             ax.set_title(title, fontsize=9)
             ax.tick_params(labelsize=5, pad=-2)
     figure.tight_layout()
