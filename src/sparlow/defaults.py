@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import row_norms
+from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .priors import ElasticNet
 
 _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
 _L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
+_ALIKE = 0.75
 
 
 def spread(X: Any) -> float:
@@ -24,18 +26,35 @@ def spread(X: Any) -> float:
     return float(np.clip(1 - mean @ mean, 0, 1))
 
 
-def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
-    """ElasticNet(l1 = s · min(v³, 0.22), l2 = 0.2), v the spread and s the median norm of the samples.
+def likeness(X: Any) -> float:
+    """How well single samples explain others: the median over samples of the largest |cosine| with another one.
 
-    Samples that are nearly equal (faces) differ in what the first few atoms leave over: they need a small l1 and many
-    codes. Samples that differ much (digits) are told apart by few. The l2 keeps codes steady where atoms are alike.
-    With ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample.
+    0.9 for digits, 0.98 for faces, 0.5 for a thousand principal components of image features. 500 samples, evenly
+    spaced, are compared with 2000.
+    """
+    rows = np.flatnonzero(row_norms(X) > 0)
+    if len(rows) < 2:
+        return 1.0
+    some, many = (rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))] for count in (500, 2000))
+    cosines = np.abs(safe_sparse_dot(normalize(X[some]), normalize(X[many]).T, dense_output=True))
+    cosines[some[:, None] == many] = 0
+    return float(np.median(cosines.max(axis=1)))
+
+
+def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
+    """ElasticNet(l1 = s · min(v³, 0.22) · min(1, (c/0.75)³), l2 = 0.2) from the samples.
+
+    v is their :func:`spread`, s their median norm, c their :func:`likeness`. Samples that are nearly equal (faces)
+    differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much (digits)
+    are told apart by few. Where no sample is much like another (centred features of many dimensions) a large l1 would
+    leave hardly any codes. The l2 keeps codes steady where atoms are alike. With ``faithful`` l1 is an eighth of that
+    and l2 = max(v², 0.05): codes that keep more of the sample.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
     v = spread(X)
-    l1 = scale * min(max(v**3, 1e-4), _L1)
+    l1 = scale * min(max(v**3, 1e-4), _L1) * min(1.0, (likeness(X) / _ALIKE) ** 3)
     return ElasticNet(l1 / 8, max(v**2, _LEAST_L2)) if faithful else ElasticNet(l1, _L2)
 
 
