@@ -45,8 +45,8 @@ def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
     """ElasticNet(l1 = s · min(v³, 0.22) · min(1, (c/0.75)³), l2 = 0.2) from the samples.
 
     v is their :func:`spread`, s their median norm, c their :func:`likeness`. Samples that are nearly equal (faces)
-    differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much (digits)
-    are told apart by few. Where no sample is much like another (centred features of many dimensions) a large l1 would
+    differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
+    (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large l1 would
     leave hardly any codes. The l2 keeps codes steady where atoms are alike. With ``faithful`` l1 is an eighth of that
     and l2 = max(v², 0.05): codes that keep more of the sample.
     """
