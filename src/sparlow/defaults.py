@@ -42,19 +42,19 @@ def likeness(X: Any) -> float:
 
 
 def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
-    """ElasticNet(l1 = s · min(v³, 0.22) · min(1, (c/0.75)³), l2 = 0.2) from the samples.
+    """ElasticNet(l1 = s · min(v³, 0.22) · min(1, (c/0.75)^1.5), l2 = 0.2) from the samples.
 
     v is their :func:`spread`, s their median norm, c their :func:`likeness`. Samples that are nearly equal (faces)
     differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
-    (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large l1 would
-    leave hardly any codes. The l2 keeps codes steady where atoms are alike. With ``faithful`` l1 is an eighth of that
-    and l2 = max(v², 0.05): codes that keep more of the sample.
+    (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large
+    l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike. With ``faithful`` l1 is an eighth
+    of that and l2 = max(v², 0.05): codes that keep more of the sample.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
     v = spread(X)
-    l1 = scale * min(max(v**3, 1e-4), _L1) * min(1.0, (likeness(X) / _ALIKE) ** 3)
+    l1 = scale * min(max(v**3, 1e-4), _L1) * min(1.0, (likeness(X) / _ALIKE) ** 1.5)
     return ElasticNet(l1 / 8, max(v**2, _LEAST_L2)) if faithful else ElasticNet(l1, _L2)
 
 

@@ -69,7 +69,7 @@ class SparLow(CallbackSupportMixin, Projector):
     n_atoms : int, optional
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(s · min(v³, 0.22) · min(1, (c/0.75)³), 0.2)``, v = 1 − ‖mean of the
+        What codes cost; by default ``ElasticNet(s · min(v³, 0.22) · min(1, (c/0.75)^1.5), 0.2)``, v = 1 − ‖mean of the
         unit-norm samples‖², c the median of the largest |cosine| of a sample with another, and s the median norm of the
         samples (1 if they are normalised); an eighth of that l1 and ``max(v², 0.05)`` for pca.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
