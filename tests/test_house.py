@@ -22,7 +22,7 @@ FLOORS = [
     ["dictionaries"],
     ["problem", "defaults"],
     ["estimators", "images"],
-    ["datasets", "samples", "models", "evaluation"],
+    ["datasets", "samples", "models", "evaluation", "rivals"],
     ["plots", "page"],
     ["experiments"],
     ["cli"],

@@ -27,10 +27,10 @@ from threadpoolctl import threadpool_limits
 from ..criteria import CRITERIA
 from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
+from ..evaluation import TUNING, own_embedding, part, searched
 from ..images import kspm, llc, scspm
 from ..priors import ElasticNet
 from ..rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
-from .judge import TUNING, own_embedding, part, searched
 
 Array = NDArray[Any]
 
