@@ -34,7 +34,7 @@ HOMES = {
     "dask": {"distributed"},
     "spams": set(),
     "skops": {"models"},
-    "rich": {"cli"},
+    "rich": {"cli", "images"},
 }
 
 
