@@ -11,68 +11,32 @@ samples, by cross-validation or on a held-out quarter of them.
 import argparse
 import json
 import pathlib
-import platform
 import time
 import warnings
 
 import numpy as np
-import scipy
-import sklearn
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
-from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, normalize
-from sklearn.svm import SVC
 
-from sparlow import SparLow, __version__, datasets
+from sparlow import SparLow
 from sparlow.defaults import default_prior
+from sparlow.evaluation import nearest_neighbour, own_embedding, searched, share_right, support_vectors
+from sparlow.experiments.methods import Nca
+from sparlow.experiments.plan import Setting
+from sparlow.experiments.run import versions
+from sparlow.experiments.splits import draw
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy.json"
-SETS = ("orl-5", "usps", "mnist-10000", "pie-30", "pie-120")
-TUNING = 3000  # samples that the SVM's C and gamma, and the rivals' dimensions, are chosen on
+SETS = {
+    "orl-5": Setting("orl", per_class=5),
+    "usps": Setting("usps"),
+    "mnist-10000": Setting("mnist", train=10_000),
+    "pie-30": Setting("pie", per_class=30),
+    "pie-120": Setting("pie", per_class=120),
+}
 
 warnings.filterwarnings("ignore")
-
-
-def split(name, seed):
-    """Unit-norm training and test samples of a setting such as pie-30 (30 of each class to learn from)."""
-    kind, _, count = name.partition("-")
-    data = datasets.load(kind)
-    if kind == "usps":
-        train, test = data.standard_split()
-    elif kind == "mnist":
-        train, test = data.standard_split()
-        train = np.random.RandomState(seed).permutation(train)[: int(count)]
-    else:
-        train, test = data.split(int(count), seed)
-    X = normalize(data.images)
-    return X[train], data.labels[train], X[test], data.labels[test]
-
-
-def part(X, y, seed):
-    """At most TUNING samples, classes in proportion."""
-    if len(y) <= TUNING:
-        return X, y
-    X, _, y, _ = train_test_split(X, y, train_size=TUNING, stratify=y, random_state=seed)
-    return X, y
-
-
-def folds(y):
-    return StratifiedKFold(
-        min(3, np.bincount(np.unique(y, return_inverse=True)[1]).min()), shuffle=True, random_state=0
-    )
-
-
-def searched(estimator, grid, X, y, seed):
-    """The estimator with the parameters of ``grid`` that serve 1NN best on training folds."""
-    X, y = part(X, y, seed)
-    pipe = make_pipeline(estimator, KNeighborsClassifier(1))
-    name = pipe.steps[0][0]
-    search = GridSearchCV(pipe, {f"{name}__{key}": values for key, values in grid.items()}, cv=folds(y), n_jobs=2)
-    best = search.fit(X, y).best_params_
-    return estimator.set_params(**{key.split("__")[1]: value for key, value in best.items()})
 
 
 def raw(X, y, seed):
@@ -87,20 +51,6 @@ def lda(X, y, seed):
     return searched(
         LinearDiscriminantAnalysis(solver="eigen"), {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3]}, X, y, seed
     )
-
-
-class Nca(NeighborhoodComponentsAnalysis):
-    """NCA on 50 principal components of at most TUNING samples: its cost is quadratic in n.
-
-    Its softmax has no temperature, so scale matters: ten times unit norm serves it best of 1, 10 and 30.
-    """
-
-    def fit(self, X, y):  # noqa: D102
-        self.pca_ = PCA(50, random_state=0).fit(X)
-        return super().fit(*part(10 * self.pca_.transform(X), y, 0))
-
-    def transform(self, X):  # noqa: D102
-        return super().transform(10 * self.pca_.transform(X))
 
 
 def nca(X, y, seed):
@@ -153,23 +103,14 @@ METHODS = {
 }
 
 
-def svm(Z, y, seed):
-    """RBF-SVM with C and gamma by cross-validation on training samples."""
-    scale = 1 / max(float(np.var(Z, axis=0).sum()), 1e-12)
-    grid = {"C": [1, 10, 100], "gamma": [scale * g for g in (0.25, 1, 4)]}
-    search = GridSearchCV(SVC(cache_size=500), grid, cv=folds(part(Z, y, seed)[1]), n_jobs=2).fit(*part(Z, y, seed))
-    return SVC(cache_size=500, **search.best_params_).fit(Z, y)
-
-
-def accuracies(estimator, X, y, X_test, y_test, seed):
-    Z = estimator.embedding_ if isinstance(estimator, SparLow) else estimator.transform(X)
-    Z_test = estimator.transform(X_test)
-    unit, unit_test = (V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-12)
-                       for V in (Z - Z.mean(axis=0), Z_test - Z.mean(axis=0)))  # fmt: skip
+def accuracies(estimator, samples, seed):
+    Z, Z_test = own_embedding(estimator, samples.X), estimator.transform(samples.X_test)
+    y, truth = samples.y, samples.y_test
+    unit, unit_test = (normalize(V - Z.mean(axis=0)) for V in (Z, Z_test))
     return {
-        "1nn": KNeighborsClassifier(1).fit(Z, y).score(Z_test, y_test),
-        "1nn_angle": KNeighborsClassifier(1).fit(unit, y).score(unit_test, y_test),
-        "svm": svm(Z, y, seed).score(Z_test, y_test),
+        "1nn": share_right(nearest_neighbour(Z, y, Z_test), truth),
+        "1nn_angle": share_right(nearest_neighbour(unit, y, unit_test), truth),
+        "svm": share_right(support_vectors(Z, y, Z_test, seed=seed, n_jobs=2), truth),
         "dimension": int(Z.shape[1]),
     }
 
@@ -185,18 +126,18 @@ def parameters(estimator):
 
 
 def measure(name, method, seed):
-    X, y, X_test, y_test = split(name, seed)
+    samples = draw(SETS[name], seed)
+    X, y = samples.X, samples.y
     began = time.perf_counter()
     estimator = METHODS[method](X, y, seed)
     chosen = time.perf_counter()
     estimator.fit(X, y)
     fitted = time.perf_counter()
     return {
-        "set": name, "method": method, "seed": seed, **accuracies(estimator, X, y, X_test, y_test, seed),
+        "set": name, "method": method, "seed": seed, **accuracies(estimator, samples, seed),
         "tuning_seconds": round(chosen - began, 2), "fit_seconds": round(fitted - chosen, 2),
-        "n_train": len(y), "n_test": len(y_test), "parameters": parameters(estimator),
-        "versions": {"sparlow": __version__, "numpy": np.__version__, "scipy": scipy.__version__,
-                     "scikit-learn": sklearn.__version__, "python": platform.python_version()},
+        "n_train": len(y), "n_test": len(samples.y_test), "parameters": parameters(estimator),
+        "versions": versions(),
     }  # fmt: skip
 
 
@@ -214,7 +155,7 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)

@@ -1,4 +1,4 @@
-"""The one list of priors, dictionary learners, dictionaries and samples that the laws run over."""
+"""The one list of priors, dictionary learners, dictionaries and samples that the laws run over; pictures to draw."""
 
 import dataclasses
 import functools
@@ -125,3 +125,11 @@ class Evaluated:
 
     point: object
     value: float
+
+
+def stripes(kind, seed, size=(40, 48)):
+    """A texture with edges across (0), down (1) or along a diagonal (2), with noise."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: size[0], : size[1]]
+    wave = np.sin(0.9 * (y, x, x + y)[kind] + rng.uniform(0, 6))
+    return (127 + 90 * wave + rng.normal(0, 8, size)).clip(0, 255).astype(np.uint8)

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,65 @@ def test_columns_are_matched_by_name(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(tmp_path / "a.csv.npy"), np.load(tmp_path / "b.parquet.npy"))
 
 
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Drawn pictures in a sub-folder for each of three classes."""
+    path = tmp_path_factory.mktemp("pictures")
+    for kind, name in enumerate(("across", "down", "slant")):
+        (path / name).mkdir()
+        for seed in range(5):
+            Image.fromarray(cases.stripes(kind, 10 * seed + kind)).save(path / name / f"{seed}.png")
+    return path
+
+
+TINY = ["--words", "16", "--jobs", "1"]
+
+
+def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
+    path = tmp_path / "rows.npz"
+    code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
+    assert (code, said) == (0, "")
+    assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": 0}
+    rows = np.load(path)
+    np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
+    assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
+    assert rows["names"][0] == str(pictures / "across" / "0.png")
+    assert set(rows.files) == {"X", "y", "names"}
+    assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
+    # the same words give the same rows, a cache changes none
+    for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
+        assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], rows["X"])
+    assert any((tmp_path / "cache").rglob("*"))
+
+
+@pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
+def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
+    words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]
+    code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
+    assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
+    rows = np.load(tmp_path / "rows.npz")
+    assert set(rows.files) == {"X", "names"}
+    assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
+
+
+def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, capsys):
+    folder = tmp_path / "some"
+    shutil.copytree(pictures, folder)
+    (folder / "down" / "broken.png").write_bytes(b"half a pic")
+    words = ["features", folder, "-o", tmp_path / "rows.npz", *TINY]
+    code, _, said = run(capsys, *words)
+    assert code == 1
+    assert "broken.png" in said
+    code, told, said = run(capsys, *words, "--skip")
+    assert (code, told["n_samples"], told["skipped"]) == (0, 15, 1)
+    assert "broken.png" in said
+    assert "down" in np.load(tmp_path / "rows.npz")["y"]
+    for picture in folder.rglob("*.png"):
+        picture.write_bytes(b"half a pic")
+    assert run(capsys, *words, "--skip")[0] != 0
+
+
 WRONG = {
     "no command": ([], "COMMAND"),
     "unknown command": (["fly"], "invalid choice"),
@@ -193,6 +253,9 @@ WRONG = {
     "nothing to compare": (["evaluate", "{model}", "{bare}"], "no labels to compare"),
     "one fold": (["evaluate", "{train}", "--folds", "1"], "at least 2"),
     "rivals of a model": (["evaluate", "{model}", "{train}", "--rivals"], "without MODEL"),
+    "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "has no pictures"),
+    "no such folder": (["features", "{missing}", "-o", "{out}.npz"], "no folder"),
+    "rows as text": (["features", "{empty}", "-o", "{out}.csv"], "written as .npz"),
     "train is data": (["report", "{model}", "{train}", "--train", "{train}", "-o", "{out}"], "same samples"),
 }
 
@@ -201,10 +264,11 @@ WRONG = {
 def test_wrong_usage_ends_with_2_and_a_word_of_help(name, folder, tmp_path, capsys):
     np.save(tmp_path / "narrow.npy", DIGITS.data[:50, :7])
     np.save(tmp_path / "bare.npy", DIGITS.data[:50])
+    (tmp_path / "empty").mkdir()
     (tmp_path / "broken").write_bytes((folder / "m.sparlow").read_bytes()[:5000])
     files = {"train": folder / "train.npz", "model": folder / "m.sparlow", "out": tmp_path / "out", "folder": tmp_path,
              "missing": tmp_path / "missing", "broken": tmp_path / "broken", "narrow": tmp_path / "narrow.npy",
-             "bare": tmp_path / "bare.npy"}  # fmt: skip
+             "bare": tmp_path / "bare.npy", "empty": tmp_path / "empty"}  # fmt: skip
     words, promised = WRONG[name]
     assert main([word.format(**files) for word in words]) == 2
     said = capsys.readouterr()

@@ -1,12 +1,29 @@
-"""Judging representations: accuracies, confusion, splits."""
+"""Judging representations: classifiers, parameters by training folds, accuracies, confusion, splits."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 from sparlow import SparLow
-from sparlow.evaluation import compare, folds, in_order, judge, known_rows, learn_and_judge, pooled, split
+from sparlow.evaluation import (
+    compare,
+    folds,
+    in_order,
+    judge,
+    known_rows,
+    learn_and_judge,
+    n_folds,
+    part,
+    pooled,
+    searched,
+    split,
+    support_vectors,
+    training_folds,
+)
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:300], Y[:300]
@@ -49,10 +66,69 @@ def test_models_and_rivals_on_the_same_split():
     assert rows[0].accuracy("1NN") == pytest.approx(fitted.score(X[200:], Y[200:]))
 
 
-def test_few_samples_of_a_class_still_get_a_machine():
-    y = np.array([0, 0, 1, 1, 1])
-    row = judge("raw", np.arange(5.0)[:, None], y, np.array([[0.1], [3.9]]), [0, 1])
+@pytest.mark.parametrize("y", [[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
+def test_few_samples_of_a_class_still_get_a_machine(y):
+    Z = 4.0 * np.array(y)[:, None] + 0.1 * np.arange(len(y))[:, None]
+    row = judge("raw", Z, y, np.array([[-0.1], [4.6]]), [0, 1])
     assert row.accuracies() == {"1NN": 1.0, "SVM": 1.0}
+
+
+def test_machine_learns_what_is_not_linear_from_labelled_samples():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 2))
+    y = (np.linalg.norm(Z, axis=1) > 1.1).astype(int)
+    y[:30] = np.where(np.arange(30) % 2, y[:30], -1)
+    found = support_vectors(Z[:200], y[:200], Z[200:])
+    assert np.mean(found == y[200:]) > 0.9
+    assert set(found) == {0, 1}
+
+
+def test_machine_is_the_best_of_the_grid_on_training_folds():
+    Z, y, Z_new = X[:150], Y[:150], X[150:]
+    scores = {}
+    for cost in (1, 10, 100):
+        for width in (0.25, 1, 4):
+            machine = SVC(C=cost, gamma=width / Z.var(axis=0).sum())
+            scores[machine] = np.mean([machine.fit(Z[a], y[a]).score(Z[b], y[b]) for a, b in folds(y, 3)])
+    best = max(scores, key=scores.get)
+    np.testing.assert_array_equal(support_vectors(Z, y, Z_new), best.fit(Z, y).predict(Z_new))
+
+
+def test_search_finds_what_serves_the_nearest_neighbour():
+    assert searched(PCA(random_state=0), {"n_components": [1, 20]}, X, Y, 0).n_components == 20
+    # a candidate that cannot be fitted is out
+    assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, X, Y, 0).n_components == 2
+    # what decides by itself is judged by its decisions
+    assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, X, Y, 0).n_neighbors == 1
+
+
+def test_search_with_few_labels_uses_them_alone():
+    y = np.repeat([0, 1, -1], [4, 4, 40])
+    rows = list(training_folds(y))
+    assert len(rows) == 3
+    for learned, held in rows:
+        assert (y[held] != -1).all()
+        assert set(np.arange(8, 48)) <= set(learned)
+        assert not np.intersect1d(learned, held).size
+    single = np.array([0, 1, -1, -1])
+    assert n_folds(single) == 1
+    assert searched(PCA(3), {"n_components": [1, 2]}, np.eye(4), single, 0).n_components == 3
+
+
+def test_parts_keep_labelled_samples_or_the_shares_of_classes():
+    rows = np.arange(100)[:, None]
+    for y, expected in (
+        (np.repeat([0, 1, -1], [2, 2, 96]), {0: 2, 1: 2, -1: 16}),
+        (np.repeat([0, 1], [75, 25]), {0: 15, 1: 5}),
+    ):
+        few, labels = part(rows, y, 0, 20)
+        assert np.array_equal(y[few.ravel()], labels)
+        assert dict(zip(*np.unique(labels, return_counts=True), strict=True)) == expected
+    # a class of one, more classes than samples asked for, fewer left over than classes: any samples
+    for y, most in ((np.repeat([0, 1], [99, 1]), 20), (np.arange(100) // 2, 20), (np.arange(100) // 2, 90)):
+        few, labels = part(rows, y, 0, most)
+        assert len(np.unique(few)) == most
+        assert np.array_equal(y[few.ravel()], labels)
 
 
 def test_splits_hold_out_a_share_of_each_class():

@@ -19,7 +19,6 @@ from sparlow.experiments import (
     Setting,
     Size,
     command,
-    judge,
     measure,
     named,
     run,
@@ -64,53 +63,6 @@ def test_some_classes_only():
     samples = draw(Setting("digits", per_class=20, classes=(3, 5)), 0)
     assert np.unique(samples.y).tolist() == np.unique(samples.y_test).tolist() == [3, 5]
     assert len(samples.y) == 40
-
-
-# ── parameters and accuracies ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_search_finds_what_serves_the_nearest_neighbour():
-    samples = draw(DIGITS, 0)
-    found = judge.searched(PCA(random_state=0), {"n_components": [1, 20]}, samples.X, samples.y, 0)
-    assert found.n_components == 20
-    # a candidate that cannot be fitted is out
-    found = judge.searched(PCA(random_state=0), {"n_components": [1000, 2]}, samples.X, samples.y, 0)
-    assert found.n_components == 2
-
-
-def test_search_with_few_labels_uses_them_alone():
-    y = np.repeat([0, 1, -1], [4, 4, 40])
-    rows = list(judge.folds(y))
-    assert len(rows) == 3
-    for learned, held in rows:
-        assert (y[held] != -1).all()
-        assert set(np.arange(8, 48)) <= set(learned)
-        assert not np.intersect1d(learned, held).size
-    single = np.array([0, 1, -1, -1])
-    assert judge.searched(PCA(3), {"n_components": [1, 2]}, np.eye(4), single, 0).n_components == 3
-
-
-def test_parts_keep_labelled_samples():
-    y = np.repeat([0, 1, -1], [2, 2, 96])
-    X = np.arange(100)[:, None]
-    few, labels = judge.part(X, y, 0, 20)
-    assert len(few) == 20
-    assert (labels != -1).sum() == 4
-    assert np.array_equal(y[few.ravel()], labels)
-
-
-def test_accuracies_are_counted():
-    overall, classes = judge.accuracies(np.array([1, 1, 2, 2]), np.array([1, 2, 2, 2]))
-    assert overall == 75
-    np.testing.assert_allclose(classes, [100, 66.67])
-
-
-def test_svm_learns_what_is_not_linear():
-    rng = np.random.default_rng(0)
-    Z = rng.standard_normal((300, 2))
-    y = (np.linalg.norm(Z, axis=1) > 1.1).astype(int)
-    y[:30] = np.where(np.arange(30) % 2, y[:30], -1)
-    assert np.mean(judge.gaussian_svm(Z[:200], y[:200], Z[200:], 0) == y[200:]) > 0.9
 
 
 # ── methods ─────────────────────────────────────────────────────────────────────────────────────────────────────────

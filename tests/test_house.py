@@ -23,7 +23,7 @@ FLOORS = [
     ["rivals"],
     ["problem", "defaults"],
     ["estimators", "images"],
-    ["datasets", "samples", "models", "evaluation"],
+    ["datasets", "samples", "models", "evaluation", "rivals"],
     ["plots", "page"],
     ["experiments"],
     ["cli"],
@@ -35,7 +35,7 @@ HOMES = {
     "dask": {"distributed"},
     "spams": set(),
     "skops": {"models"},
-    "rich": {"cli"},
+    "rich": {"cli", "images"},
 }
 
 

@@ -44,20 +44,13 @@ from sparlow.images import bags as bags_module
 from sparlow.images.coders import LaplacianCoding, LocalityConstrained, SparseCoding, Templates, nearest
 from sparlow.images.progress import track
 from sparlow.images.words import kmeans
+from tests.cases import stripes
 
 OPENCV_BLUR = math.sqrt(1.6**2 - 0.5**2)  # OpenCV smooths to a deviation of 1.6 and takes 0.5 as given
 
 
 def photograph(name="china.jpg"):
     return np.asarray(Image.fromarray(load_sample_image(name)).convert("L"))
-
-
-def stripes(kind, seed, size=(40, 48)):
-    """A texture with edges across (0), down (1) or along a diagonal (2), with noise."""
-    rng = np.random.default_rng(seed)
-    y, x = np.mgrid[: size[0], : size[1]]
-    wave = np.sin(0.9 * (y, x, x + y)[kind] + rng.uniform(0, 6))
-    return (127 + 90 * wave + rng.normal(0, 8, size)).clip(0, 255).astype(np.uint8)
 
 
 def stripes_set(n_each=6):

@@ -1,18 +1,29 @@
-"""How good a representation is: the accuracy of two classifiers on samples it was not learned from, beside rivals."""
+"""How good a representation is: two classifiers on samples it was not learned from, and parameters chosen on training
+folds.
+
+The number −1 in place of a label says that a sample has none.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    train_test_split,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
@@ -21,45 +32,121 @@ from .dictionaries import labelled as is_labelled
 
 Array = NDArray[Any]
 
+TUNING = 3000  # at most so many samples choose parameters
+_FOLDS = 3
 _COSTS = (1.0, 10.0, 100.0)
-_WIDTHS = (0.3, 1.0, 3.0)  # gamma in units of 1 / (dimensions × variance)
-_SEARCH = 2000  # training samples that C and gamma are chosen on
+_WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
+
+
+# ── classifiers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def nearest_neighbour(Z: Array, y: Array, Z_new: Array) -> Array:
-    """The label of the nearest sample (1NN)."""
-    return np.asarray(KNeighborsClassifier(1).fit(Z, y).predict(Z_new))
+    """The label of the nearest labelled sample (1NN)."""
+    known = is_labelled(y)
+    return np.asarray(KNeighborsClassifier(1).fit(Z[known], y[known]).predict(Z_new))
 
 
-def support_vectors(Z: Array, y: Array, Z_new: Array) -> Array:
-    """The labels of a Gaussian support vector machine (SVM).
+def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: int | None = None) -> Array:
+    """The labels of a Gaussian support vector machine (SVM) of the labelled samples.
 
-    C and γ come from three-fold cross-validation on the training samples, of which 2000 at most, drawn with seed 0,
-    take part in the choice.
+    C and γ come from cross-validation on the training samples, of which 3000 at most, drawn with ``seed``, take part in
+    the choice. Where a class has a single sample there is nothing to choose by: C = 10, γ = 1 / total variance.
     """
-    Z, Z_new = np.asarray(Z, float), np.asarray(Z_new, float)
-    unit = 1 / (Z.shape[1] * (Z.var() or 1.0))
-    rows = _some(y, _SEARCH)
-    counts = np.unique(y[rows], return_counts=True)[1]
-    if counts.min() < 3:
-        return np.asarray(SVC(C=10.0, gamma=unit).fit(Z, y).predict(Z_new))
-    grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
-    best = GridSearchCV(SVC(), grid, cv=3, refit=False).fit(Z[rows], y[rows]).best_params_
-    return np.asarray(SVC(**best).fit(Z, y).predict(Z_new))
+    known = is_labelled(y)
+    Z, y, Z_new = np.asarray(Z[known], float), y[known], np.asarray(Z_new, float)
+    unit = 1 / max(float(np.var(Z, axis=0).sum()), 1e-12)
+    few, labels = part(Z, y, seed)
+    best = {"C": 10.0, "gamma": unit}
+    if n_folds(labels) > 1:
+        grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
+        with joblib.parallel_config("threading"):  # libsvm leaves the interpreter's lock alone
+            search = GridSearchCV(SVC(cache_size=500), grid, cv=list(training_folds(labels)), n_jobs=n_jobs)
+            best = search.fit(few, labels).best_params_
+    return np.asarray(SVC(cache_size=500, **best).fit(Z, y).predict(Z_new))
 
 
 CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest_neighbour, "SVM": support_vectors}
 
 
-def _some(y: Array, most: int) -> Array:
-    """Rows of at most so many samples, classes in proportion."""
-    classes = len(np.unique(y))
-    if len(y) <= most or most < classes:
-        return np.arange(len(y))
-    counts = np.unique(y, return_counts=True)[1]
-    if counts.min() < 2 or len(y) - most < classes:
-        return np.sort(np.random.default_rng(0).permutation(len(y))[:most])
-    return np.sort(next(StratifiedShuffleSplit(1, train_size=most, random_state=0).split(y, y))[0])
+# ── parameters by training folds ────────────────────────────────────────────────────────────────────────────────────
+
+
+def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Array]:
+    """At most ``most`` samples: all labelled ones and some without label, or classes in proportion where that goes."""
+    if len(y) <= most:
+        return X, y
+    known = is_labelled(y)
+    rng = np.random.RandomState(seed)
+    if not known.all():
+        others = rng.permutation(np.flatnonzero(~known))[: max(most - int(known.sum()), 0)]
+        rows = np.sort(np.concatenate([np.flatnonzero(known), others]))
+        return X[rows], y[rows]
+    classes, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2 or len(classes) > min(most, len(y) - most):
+        rows = rng.permutation(len(y))[:most]
+        return X[rows], y[rows]
+    X, _, y, _ = train_test_split(X, y, train_size=most, stratify=y, random_state=seed)
+    return X, y
+
+
+def n_folds(y: Array) -> int:
+    """As many folds as the smallest class allows, three at most; one if a class has a single label."""
+    return int(min(_FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
+
+
+def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
+    """Rows to learn from and rows to judge by; samples without a label are always among those learned from."""
+    known = np.flatnonzero(is_labelled(y))
+    for _, held in folds(y[known], n_folds(y)):
+        yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
+
+
+def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Array, seed: int) -> Any:
+    """The estimator with the parameters of ``grid`` that serve best on training folds.
+
+    Transformers are judged by 1NN on their embedding, classifiers by what they predict. With a single label in a
+    class there is nothing to hold out: the estimator comes back as it is.
+    """
+    X, y = part(X, y, seed)
+    candidates = list(ParameterGrid(dict(grid)))
+    if len(candidates) < 2 or n_folds(y) < 2:
+        return clone(estimator) if n_folds(y) < 2 else clone(estimator).set_params(**candidates[0])
+    scores = np.zeros(len(candidates))
+    for rows, held in training_folds(y):
+        for place, candidate in enumerate(candidates):
+            scores[place] += _trial(clone(estimator).set_params(**candidate), X, y, rows, held)
+    return clone(estimator).set_params(**candidates[int(np.argmax(scores))])
+
+
+def _trial(estimator: Any, X: Array, y: Array, rows: Array, held: Array) -> float:
+    try:
+        estimator.fit(X[rows], y[rows])
+    except ValueError:  # more components than a fold allows, for instance
+        return 0.0
+    if is_classifier(estimator):
+        return float(np.mean(estimator.predict(X[held]) == y[held]))
+    found = nearest_neighbour(own_embedding(estimator, X[rows]), y[rows], estimator.transform(X[held]))
+    return float(np.mean(found == y[held]))
+
+
+def own_embedding(estimator: Any, X: Array) -> Array:
+    """The embedding of the samples that the estimator was fitted on."""
+    found = getattr(estimator, "embedding_", ())
+    return np.asarray(found) if len(found) == len(X) else np.asarray(estimator.transform(X))
+
+
+# ── judgements ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def share_right(predicted: Array, truth: Array) -> float:
+    """Share of right labels."""
+    return float(np.mean(predicted == truth))
+
+
+def share_right_by_class(predicted: Array, truth: Array) -> dict[Any, float]:
+    """The same among the samples of each class that occurs."""
+    return {label: share_right(predicted[truth == label], label) for label in np.unique(truth)}
 
 
 @dataclass(frozen=True)
@@ -94,7 +181,7 @@ class Judgement:
 
     def accuracy(self, classifier: str) -> float:
         """Share of right labels."""
-        return float(np.mean(self.predicted[classifier] == self.truth))
+        return share_right(self.predicted[classifier], self.truth)
 
     def accuracies(self) -> dict[str, float]:
         """Of each classifier."""
@@ -110,10 +197,8 @@ class Judgement:
 
     def per_class(self, classifier: str) -> dict[str, float]:
         """Share of right labels among the samples of each class that occurs."""
-        right = self.predicted[classifier] == self.truth
-        return {
-            label: float(right[self.truth == label].mean()) for label in self.classes if np.any(self.truth == label)
-        }
+        found = share_right_by_class(self.predicted[classifier], self.truth)
+        return {label: found[label] for label in in_order(found)}
 
 
 def in_order(labels: Iterable[Any]) -> list[str]:
@@ -161,7 +246,7 @@ def learn_and_judge(
     fitted = clone(model).fit(X, y)
     seconds = time.perf_counter() - began
     options: dict[str, Any] = {"fit_seconds": seconds, "classifiers": classifiers}
-    return judge(name, fitted.transform(X), y, fitted.transform(X_new), y_new, **options)
+    return judge(name, own_embedding(fitted, X), y, fitted.transform(X_new), y_new, **options)
 
 
 def rivals() -> dict[str, Any]:

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     arrays: dict[str, Any] = {"X": rows[kept], "names": np.array([str(files[place]) for place in kept])}
     if labels:
         arrays["y"] = np.array(labels)[kept]
-    np.savez(path, allow_pickle=False, **arrays)
+    np.savez(path, **arrays)
     payload = {"output": str(path), "n_samples": len(kept), "width": rows.shape[1], "skipped": len(skipped)}
     left = f", {len(skipped)} left out" if len(skipped) else ""
     terminal.result(payload, f"{path}: {len(kept)} pictures, {rows.shape[1]} numbers each{left}")

@@ -61,10 +61,17 @@ class Plan:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Plan:
-        """From the options of the command."""
+        """From the options of the command; a name or file that is not there is an error now, not hours later."""
         chosen = {e.name: e for name in options.experiments for e in named(name)} or {e.name: e for e in EXPERIMENTS}
         output = options.output or ("results-quick" if options.quick else "results")
         methods = tuple(options.methods or ())
+        known = {name: None for e in chosen.values() for entry in e.entries for name in (entry.name, entry.method)}
+        if unknown := [name for name in methods if name not in known]:
+            raise ValueError(f"There is no method {unknown[0]!r} in {', '.join(chosen)}; there are {', '.join(known)}.")
+        if options.seeds is not None and options.seeds < 1:
+            raise ValueError(f"--seeds must be at least 1, got {options.seeds}.")
+        if options.document is not None and not pathlib.Path(options.document).is_file():
+            raise ValueError(f"There is no document {options.document} to fill.")
         given = {name: getattr(options, name) for name in ("quick", "on", "data", "seeds", "threads")}
         return cls(tuple(chosen.values()), pathlib.Path(output), methods=methods, **given)
 

@@ -24,6 +24,7 @@ from sklearn.semi_supervised import LabelSpreading
 from ..criteria import CRITERIA
 from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
+from ..evaluation import TUNING, own_embedding, part, searched
 from ..images import kspm, llc, scspm
 from ..priors import ElasticNet
 from ..rivals import (
@@ -37,7 +38,6 @@ from ..rivals import (
     ReducedNCA,
     ScaledSparsePCA,
 )
-from .judge import TUNING, own_embedding, part, searched
 
 Array = NDArray[Any]
 

@@ -22,7 +22,7 @@ import sklearn
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from .judge import accuracies, gaussian_svm, nearest
+from ..evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
 from .methods import METHODS, WITHOUT_CHANCE, Answer, NotApplicable, Problem
 from .plan import Entry, Experiment, Size
 from .rows import Row, RowFile, packed
@@ -157,7 +157,7 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
     arrays: dict[str, Array] = {}
 
     def watch(Z: Array, y: Array, Z_test: Array) -> None:
-        trace.append(round(accuracies(nearest(Z, y, Z_test), samples.y_test)[0], 3))
+        trace.append(round(100 * share_right(nearest_neighbour(Z, y, Z_test), samples.y_test), 3))
 
     entry, kind = task.entry, task.experiment.kind
     options = dict(entry.options)
@@ -181,9 +181,9 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
     if answer.note:
         outcome["note"] = answer.note
     for measure_, predicted in _predictions(task, samples, answer):
-        overall, classes = accuracies(predicted, samples.y_test)
-        outcome.setdefault("accuracy", {})[measure_] = round(overall, 3)
-        outcome.setdefault("per_class", {})[measure_] = classes
+        classes = share_right_by_class(predicted, samples.y_test)
+        outcome.setdefault("accuracy", {})[measure_] = round(100 * share_right(predicted, samples.y_test), 3)
+        outcome.setdefault("per_class", {})[measure_] = [round(100 * share, 2) for share in classes.values()]
     if answer.test is not None:
         outcome["dimension"] = int(answer.test.shape[1])
     if trace:
@@ -203,9 +203,9 @@ def _predictions(task: Task, samples: Samples, answer: Answer) -> Iterator[tuple
     assert answer.test is not None
     y = samples.y if answer.labels is None else answer.labels
     if "1nn" in task.experiment.measures:
-        yield "1nn", nearest(answer.train, y, answer.test)
+        yield "1nn", nearest_neighbour(answer.train, y, answer.test)
     if "svm" in task.experiment.measures:
-        yield "svm", gaussian_svm(answer.train, y, answer.test, task.seed, task.threads)
+        yield "svm", support_vectors(answer.train, y, answer.test, seed=task.seed, n_jobs=task.threads)
 
 
 def _nothing(samples: Samples, answer: Answer) -> dict[str, Array]:

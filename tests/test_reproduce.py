@@ -1,0 +1,167 @@
+"""``sparlow reproduce``, and settings that begin with pictures or learn from test samples too."""
+
+import importlib
+import io
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
+
+from sparlow.cli import main
+from sparlow.datasets import sources
+from sparlow.experiments import EXPERIMENTS, Setting, pictures
+from sparlow.experiments.splits import draw
+from tests.cases import stripes
+
+RUN = importlib.import_module("sparlow.experiments.run")  # the room; its function has the same name
+SMALL = ["--quick", "--on", "digits"]
+
+
+def reproduce(capsys, *words):
+    """Exit code, JSON on stdout, text on stderr."""
+    code = main(["reproduce", *map(str, words), "--json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out) if said.out else None, said.err
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_list_names_every_experiment_its_rows_and_its_data(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPARLOW_DATA", str(tmp_path))
+    code, told, said = reproduce(capsys, "--list", "-o", tmp_path)
+    assert (code, said) == (0, "")
+    assert [row["name"] for row in told["experiments"]] == [one.name for one in EXPERIMENTS]
+    table1 = told["experiments"][0]
+    assert table1["data"] == "usps (missing), mnist (missing)"
+    assert re.fullmatch(r"0 of \d+", table1["rows"])
+    assert main(["reproduce", "--list", "-o", str(tmp_path), *SMALL]) == 0
+    assert "missing" not in capsys.readouterr().out
+
+
+def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monkeypatch):
+    document = tmp_path / "page.md"
+    document.write_text("# Mine\n\n<!-- table1 -->\n<!-- end table1 -->\n\n<!-- fig9 -->\n<!-- end fig9 -->\n")
+    output = tmp_path / "results"
+    words = ["table1", "fig9", *SMALL, "--methods", "PCA", "-o", output]
+    code, told, said = reproduce(capsys, *words, "--document", document)
+    assert (code, said) == (0, "")
+    written = [str(output / name) for name in ("report.md", "report.html", "figures/fig9.png")]
+    assert told == {"failed": 0, "missing": [], "written": written}
+    rows = [json.loads(line) for line in (output / "table1.jsonl").read_text().splitlines()]
+    assert {row["method"] for row in rows} == {"PCA"}
+    assert all(row["accuracy"]["1nn"] > 95 for row in rows)
+    # the page needs nothing beside it
+    page = (output / "report.html").read_text()
+    assert "Table 1: Unsupervised methods on digits" in page
+    links = re.findall(r"""(?:src|href)=["']?([^"'\s>]*)|url\(["']?([^)]*)""", page)
+    assert links
+    assert all("".join(link).startswith(("data:", "#")) for link in links)
+    assert "@import" not in page
+    # links of a document lead from its folder to the figures
+    (link,) = re.findall(r"!\[.*\]\((.*)\)", document.read_text())
+    assert (document.parent / link).is_file()
+    assert "| PCA |" in document.read_text().replace("| digits ", "")
+    # what has a row is not measured again
+    monkeypatch.setattr(RUN, "measure", None)
+    before = (output / "table1.jsonl").read_bytes()
+    for more in ((), ("--report",)):
+        assert reproduce(capsys, *words, *more)[0] == 0
+        assert (output / "table1.jsonl").read_bytes() == before
+
+
+WRONG = {
+    "experiment": (["fig99"], "no experiment 'fig99'; there are table1"),
+    "method": (["table1", "--methods", "PCB"], "no method 'PCB' in table1; there are raw pixels"),
+    "image set": (["table1", "--on", "imagenet"], "invalid choice: 'imagenet'"),
+    "no seeds": (["table1", "--seeds", "0"], "at least 1, got 0"),
+    "no document": (["table1", "--document", "nowhere.md"], "no document nowhere.md"),
+    "no data": (["fig9"], "pie is missing"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_words_end_with_2_before_anything_is_measured(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPARLOW_DATA", str(tmp_path))
+    monkeypatch.setattr(RUN, "measure", None)
+    words, promised = WRONG[name]
+    code, told, said = reproduce(capsys, *words, "-o", tmp_path / "rows")
+    assert (code, told) == (2, None)
+    assert promised in said
+    assert not (tmp_path / "rows").exists()
+
+
+def test_nothing_to_report_ends_with_1(tmp_path, capsys):
+    code, _, said = reproduce(capsys, "table1", "--report", "-o", tmp_path)
+    assert code == 1
+    assert f"{tmp_path} has no rows" in said
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_transductive_settings_show_test_samples_without_labels():
+    inductive = draw(Setting("digits", train=100, test=50, labels=2), 0)
+    samples = draw(Setting("digits", train=100, test=50, labels=2, transductive=True), 0)
+    np.testing.assert_array_equal(samples.X, np.vstack([inductive.X, inductive.X_test]))
+    np.testing.assert_array_equal(samples.y, np.concatenate([inductive.y, np.full(50, -1)]))
+    np.testing.assert_array_equal(samples.y_test, load_digits().target[inductive.test_rows])
+    np.testing.assert_array_equal(samples.rows[-50:], samples.test_rows)
+
+
+@pytest.fixture
+def scenes(tmp_path, monkeypatch):
+    """A folder with a zip of drawn pictures of three classes, twelve to learn from and six to test."""
+    monkeypatch.setenv("SPARLOW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delitem(sources.CHECKSUMS, "scenes15_gray256.zip")
+    monkeypatch.setattr(pictures, "_WORDS", 24)
+    with zipfile.ZipFile(tmp_path / "scenes15_gray256.zip", "w") as archive:
+        for part, seeds in (("train", range(4)), ("test", range(4, 6))):
+            for kind, name in enumerate(("Across", "Down", "Slant")):
+                for seed in seeds:
+                    file = io.BytesIO()
+                    Image.fromarray(stripes(kind, 10 * seed + kind, (56, 64))).save(file, "PNG")
+                    archive.writestr(f"{part}/{name}/image_{seed}.png", file.getvalue())
+    return tmp_path
+
+
+def test_pictures_become_unit_rows_that_tell_classes_apart_and_are_kept(scenes, monkeypatch):
+    setting = Setting("scenes15", features="pyramids 64")
+    samples = draw(setting, 0, scenes)
+    assert samples.X.shape == (12, 11)  # as many components as pictures less one
+    assert samples.X_test.shape == (6, 11)
+    np.testing.assert_allclose(np.linalg.norm(samples.X, axis=1), 1, rtol=1e-5)
+    assert KNeighborsClassifier(1).fit(samples.X, samples.y).score(samples.X_test, samples.y_test) == 1
+    (kept,) = (scenes / "cache").iterdir()
+    # principal components: apart from the scale of each row they are uncorrelated over the training pictures
+    whole = np.load(kept)[:12]
+    np.testing.assert_allclose(whole.mean(axis=0), 0, atol=1e-5)
+    gram = whole.T @ whole
+    np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0, atol=1e-4)
+    assert (np.diff(np.diag(gram)) < 0).all()
+    monkeypatch.setattr(pictures, "_components", None)  # not computed twice
+    np.testing.assert_array_equal(draw(setting, 1, scenes).X, samples.X)
+    assert draw(Setting("scenes15", features="pyramids 64", transductive=True), 0, scenes).X.shape == (18, 11)
+
+
+def test_test_pictures_have_no_say_in_the_features(scenes):
+    with zipfile.ZipFile(scenes / "scenes15_gray256.zip", "a") as archive:
+        file = io.BytesIO()
+        Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)).save(file, "PNG")
+        archive.writestr("test/Across/image_9.png", file.getvalue())
+    more = draw(Setting("scenes15", features="pyramids 64"), 0, scenes)
+    assert len(more.y_test) == 7
+    again = draw(Setting("scenes15", features="pyramids 64", test=3), 0, scenes)
+    np.testing.assert_array_equal(again.X, more.X)
+
+
+def test_pipelines_get_the_pictures_themselves(scenes):
+    samples = draw(Setting("scenes15", features="pictures"), 0, scenes)
+    assert samples.shape is None
+    with samples.X_test[0].open("rb") as file:
+        assert Image.open(file).size == (64, 56)
