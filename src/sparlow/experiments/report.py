@@ -99,7 +99,8 @@ def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
 def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:
     """Put each chapter between its marks in a Markdown file, and name those that have no place there.
 
-    A file that does not exist is begun with :func:`skeleton`. The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->`` on lines of their own; what stands around them stays.
+    A file that does not exist is begun with :func:`skeleton`. The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->``
+    on lines of their own; what stands around them stays.
     """
     path = pathlib.Path(document)
     text = path.read_text(encoding="utf-8") if path.exists() else skeleton(chapter.experiment for chapter in found)
@@ -124,14 +125,14 @@ def skeleton(experiments: Iterable[Experiment]) -> str:
 
 
 _INTRODUCTION = """\
-The paper's tables and figures measured anew, beside its printed values. `sparlow reproduce NAME` measures what has no row
-yet in `results/NAME.jsonl`; `sparlow reproduce --report --document docs/evidence.md` writes the tables and figures below
-from the rows, and leaves the words around them as they are.
+The paper's tables and figures measured anew, beside its printed values. `sparlow reproduce NAME` measures what has no
+row yet in `results/NAME.jsonl`; `sparlow reproduce --report --document docs/evidence.md` writes the tables and figures
+below from the rows, and leaves the words around them as they are.
 
 Every method of a table sees the same unit-norm images and the same splits. Test labels are used for the accuracies and
 nothing else: numbers of neighbours, kernel widths, penalties and the SVM's C and γ are chosen on training images, of
-which at most 3000 take part in the choice. Cells are means ± deviations over seeds, in %; the difference is ours less the
-printed value. Values printed in figures were read off the published plots, ± 0.3 points."""
+which at most 3000 take part in the choice. Cells are means ± deviations over seeds, in %; the difference is ours less
+the printed value. Values printed in figures were read off the published plots, ± 0.3 points."""
 
 
 def _literal(text: str) -> str:
