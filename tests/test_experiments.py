@@ -354,6 +354,8 @@ def test_documents_are_filled_between_their_marks(tmp_path):
     assert page.read_text() == once
     page.write_text("nothing here")
     assert fill(page, found) == ["table9"]
+    assert fill(tmp_path / "new.md", found) == []
+    assert re.search(r"# Evidence.*## Table 9: a trial.*\*\*91.00\*\*", (tmp_path / "new.md").read_text(), re.DOTALL)
 
 
 TINY = {"n_atoms": 30, "max_iter": 1, "n_components": 3, "tune": {}}

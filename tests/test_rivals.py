@@ -4,11 +4,24 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, KernelPCA, SparsePCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import ElasticNet
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import normalize
 
 from sparlow import graphs
-from sparlow.rivals import FDDL, LCKSVD, SRC, LaplacianEigenmaps, LapRLS
+from sparlow.rivals import (
+    FDDL,
+    LCKSVD,
+    SRC,
+    GaussianKernelPCA,
+    LabelledLDA,
+    LaplacianEigenmaps,
+    LapRLS,
+    ReducedNCA,
+    ScaledSparsePCA,
+)
 
 X, Y = load_digits(return_X_y=True)
 X = normalize(X)
@@ -159,3 +172,31 @@ def test_fddl_tells_classes_apart():
     samples, y = subspaces(60)
     new, truth = subspaces(30)
     assert FDDL(12, random_state=0).fit(samples, y).score(new, truth) == 1
+
+
+def test_lda_of_labelled_samples_leaves_the_others_out():
+    samples, y = semi(120, 80)
+    ours = LabelledLDA(solver="eigen", shrinkage=0.1).fit(samples, y)
+    theirs = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(samples[:80], y[:80])
+    np.testing.assert_allclose(ours.transform(X[200:210]), theirs.transform(X[200:210]))
+
+
+def test_parameters_on_the_scale_of_the_samples():
+    samples = X[:60]
+    squares = np.sum((samples[:, None] - samples) ** 2, axis=-1)
+    kernel = GaussianKernelPCA(5, width=2.0).fit(samples)
+    reference = KernelPCA(5, kernel="rbf", gamma=1 / (2.0 * squares.mean())).fit(samples)
+    np.testing.assert_allclose(np.abs(kernel.transform(X[90:95])), np.abs(reference.transform(X[90:95])), atol=1e-8)
+    sparse = ScaledSparsePCA(3, sparsity=0.05).fit(samples)
+    reference = SparsePCA(3, alpha=0.05 * np.sqrt(60), method="cd", max_iter=20, random_state=0).fit(samples)
+    np.testing.assert_allclose(sparse.components_, reference.components_)
+    assert 0 < np.count_nonzero(sparse.components_) < sparse.components_.size
+
+
+def test_nca_is_that_of_scikit_learn_on_scaled_principal_components():
+    ours = ReducedNCA(9, init="lda", max_iter=10, random_state=0).fit(X[:300], Y[:300])
+    reduce = PCA(50, random_state=0).fit(X[:300])
+    theirs = NeighborhoodComponentsAnalysis(9, init="lda", max_iter=10, random_state=0)
+    theirs.fit(10 * reduce.transform(X[:300]), Y[:300])
+    expected = theirs.transform(10 * reduce.transform(X[300:310]))
+    np.testing.assert_allclose(ours.transform(X[300:310]), expected)

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="rows at the same time, each a process; default: 1")
     parser.add_argument("--threads", type=int, default=2, help="threads of each row; default: 2")
     parser.add_argument("--again", action="store_true", help="measure also what has a row")
-    parser.add_argument("--document", metavar="FILE", help="a Markdown file whose marked places are filled too")
+    parser.add_argument("--document", metavar="FILE", help="a Markdown file whose marked places are filled")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +118,8 @@ def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
 
 def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:
     """Figures and tables of the rows that are there; the files written."""
-    found = chapters(plan.experiments, plan.output, plan.size, on=plan.on)
+    pictures = None if document is None else pathlib.Path(document).parent / "images" / "evidence"
+    found = chapters(plan.experiments, plan.output, plan.size, on=plan.on, pictures=pictures)
     if not found:
         return []
     path = plan.output / "report.md"

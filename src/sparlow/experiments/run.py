@@ -175,7 +175,7 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
     outcome: dict[str, Any] = {
         "n_train": len(samples.y),
         "n_test": len(samples.y_test),
-        "parameters": _plain(answer.parameters),
+        "parameters": plain(answer.parameters),
         "seconds": {name: round(value, 2) for name, value in answer.seconds.items()},
     }
     if answer.note:
@@ -236,7 +236,7 @@ KEPT: dict[str, Callable[[Samples, Answer], dict[str, Array]]] = {
 }
 
 
-def _plain(parameters: Any) -> dict[str, Any]:
+def plain(parameters: Any) -> dict[str, Any]:
     """Parameters as JSON takes them."""
     return {name: _word(value) for name, value in parameters.items() if value is not None}
 
