@@ -39,20 +39,26 @@ def _categories(setting: Setting, methods: dict[str, float | None], panel: str =
         where = replace(setting, features="pictures") if own else setting
         label = "features" if method == "raw pixels" else ""
         shown = {} if printed is None else {"own" if own else "1nn": printed}
-        entries.append(Entry(method, where, printed=shown, panel=panel, label=label))
+        entries.append(Entry(method, where, _atoms(method), shown, panel=panel, label=label))
     return entries
+
+
+def _atoms(method: str) -> dict[str, int]:
+    """The paper's dictionaries of 750 atoms for SparLow."""
+    return {"n_atoms": 750} if "Spar" in method else {}
 
 
 def _few_labels(setting: Setting, methods: dict[str, float | None], panel: str = "") -> list[Entry]:
     """Semi-supervised rows: test pictures learned from without labels as in the paper, and not."""
     with_test = replace(setting, transductive=True)
     entries = [
-        Entry(method, with_test, printed={} if value is None else {"1nn": value}, panel=panel,
-              label=f"{method}, transductive")
+        Entry(method, with_test, _atoms(method), one(value), panel=panel, label=f"{method}, transductive")
         for method, value in methods.items()
-    ]  # fmt: skip
+    ]
     return entries + [
-        Entry(method, setting, panel=panel, label=f"{method}, inductive") for method in methods if "-" in method
+        Entry(method, setting, _atoms(method), panel=panel, label=f"{method}, inductive")
+        for method in methods
+        if "-" in method
     ]
 
 
