@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
+from ..models import VERSION
 from .methods import METHODS, WITHOUT_CHANCE, Answer, NotApplicable, Problem
 from .plan import Entry, Experiment, Size
 from .rows import Row, RowFile, packed
@@ -255,10 +256,8 @@ def _word(value: Any) -> Any:
 @functools.cache
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
-    from .. import __version__
-
     return {
-        "sparlow": __version__,
+        "sparlow": VERSION,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
