@@ -54,6 +54,8 @@ lint: $(DEV)
 bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py
 	@OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/dictionaries.py
+	@$(BIN)/python benchmarks/images.py
+	@$(BIN)/python benchmarks/joint.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .coverage

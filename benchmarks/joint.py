@@ -169,6 +169,7 @@ def solvers():
 
 
 MEASUREMENTS = {"step": step, "growth": growth, "memory": memory, "solvers": solvers}
+NEEDED = {"step": "usps", "growth": "mnist", "memory": "mnist", "solvers": "usps"}
 
 
 def main():
@@ -183,6 +184,9 @@ def main():
     found = json.loads(options.output.read_text()) if options.output.exists() else {}
     for name in options.measurements or MEASUREMENTS:
         print(f"── {name}", flush=True)
+        if not datasets.available(NEEDED[name]):
+            print(f"left out: it needs {NEEDED[name]}, name its folder with SPARLOW_DATA")
+            continue
         found[name] = MEASUREMENTS[name]()
         found["versions"] = {
             "sparlow": __version__,

@@ -26,11 +26,12 @@ from sparlow.experiments import (
 )
 from sparlow.experiments import methods as methods_room
 from sparlow.experiments.methods import METHODS, Answer, NotApplicable, Problem, shifted
-from sparlow.experiments.report import chapters, fill
-from sparlow.experiments.results import TABLES, gather
+from sparlow.experiments.report import Chapter, chapters, fill
+from sparlow.experiments.results import TABLES, Table, gather
 from sparlow.experiments.rows import RowFile, packed, unpacked
 from sparlow.experiments.run import KEPT, row_file
 from sparlow.experiments.splits import draw
+from tests import cases
 
 DIGITS = Setting("digits", train=150, test=80)
 
@@ -335,6 +336,25 @@ def test_traces_are_tabled_by_start_end_and_best_step(tmp_path):
     assert chapter.table.rows[0][1:5] == ("95.00 ± 1.00", "95", "96.50 ± 0.50", "97")
     assert (row["best step"], row["there"], row["steps"], row["difference"]) == ("1", "97.50", "2", "-0.5")
     assert chapter.picture.stat().st_size > 5000
+
+
+def test_what_failed_is_called_so_and_is_missing(tmp_path):
+    entries = (Entry("PCA", DIGITS), Entry("LDA", DIGITS))
+    one = experiment(*entries)
+    row_file(one, tmp_path).append(made_row(entries[0], 0, accuracy={"1nn": 92.0}))
+    row_file(one, tmp_path).append({**made_row(entries[1], 0), "status": "failed", "reason": "MemoryError: too much"})
+    (chapter,) = chapters([one], tmp_path, lambda e: e.full)
+    assert chapter.table.rows == (("PCA", "**92.00**"), ("LDA", "failed"))
+    assert chapter.table.notes == ("LDA: MemoryError: too much.", "1 of 2 rows so far.")
+
+
+def test_the_evidence_has_a_place_for_every_experiment():
+    text = (cases.ROOT / "docs" / "evidence.md").read_text()
+    found = re.findall(r"^## (.+)\n(?:(?!## ).*\n)*?<!-- (\w+) -->\n(?:.*\n)*?<!-- end (\w+) -->$", text, re.MULTILINE)
+    assert [(title, name) for title, name, _ in found] == [
+        (Chapter(one, Table((), ())).title, one.name) for one in EXPERIMENTS
+    ]
+    assert all(name == end for _, name, end in found)
 
 
 def test_documents_are_filled_between_their_marks(tmp_path):

@@ -21,12 +21,13 @@ MEASURES = {"1nn": "1NN", "svm": "SVM", "own": "own decision"}
 
 @dataclass(frozen=True)
 class Result:
-    """An entry and its rows; ``reason`` says why there are none."""
+    """An entry and its rows; ``reason`` says why there are none, ``failed`` that there should be some."""
 
     entry: Entry
     rows: tuple[Row, ...]
     reason: str = ""
     wanted: int = 0
+    failed: bool = False
 
     def values(self, measure: str = "1nn") -> Array:
         """Accuracies over the seeds; a method that classifies by itself has its own decision in place of 1NN."""
@@ -58,7 +59,9 @@ def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], o
         found = [rows[key] for key in wanted if key in rows]
         good = tuple(row for row in found if row["status"] == "done")
         others = [row for row in found if row["status"] != "done"]
-        results.append(Result(entry, good, others[0]["reason"] if others and not good else "", len(wanted)))
+        reason = others[0]["reason"] if others and not good else ""
+        failed = bool(reason) and others[0]["status"] == "failed"
+        results.append(Result(entry, good, reason, len(wanted), failed))
     return results
 
 
@@ -115,7 +118,8 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
     notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
-    have, wanted = sum(len(r.rows) + bool(r.reason) * r.wanted for r in results), sum(r.wanted for r in results)
+    have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
+    wanted = sum(r.wanted for r in results)
     if have < wanted:
         notes.append(f"{have} of {wanted} rows so far.")
     return tuple(notes)
@@ -130,7 +134,8 @@ def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
     if result is None:
         return "", "", ""
     values, printed = result.values(measure), result.printed(measure)
-    ours = "not applicable" if result.reason and not len(values) else spread(values)
+    without = "failed" if result.failed else "not applicable"
+    ours = without if result.reason and not len(values) else spread(values)
     return ours, _printed(printed), difference(values, printed)
 
 

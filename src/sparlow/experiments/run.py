@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.metadata
 import os
 import pathlib
 import platform
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
+from ..models import VERSION
 from .methods import METHODS, WITHOUT_CHANCE, Answer, NotApplicable, Problem
 from .plan import Entry, Experiment, Size
 from .rows import Row, RowFile, packed
@@ -257,7 +257,7 @@ def _word(value: Any) -> Any:
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
     return {
-        "sparlow": importlib.metadata.version("sparlow"),
+        "sparlow": VERSION,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

@@ -290,7 +290,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         Size(1, 1, {"train": 700, "test": 700}, QUICK_MODEL),
         axes=_TRACE,
         remark="Printed for 15-Scenes: K-SVD 95.8 to 97.5, ODL 95.5 to 97.5, RLS-DLA 95.2 to 97.3, flat after five "
-        "steps. Here on USPS and on PIE with 30 images per subject.",
+        "steps. Here also on USPS and on PIE with 30 images per subject.",
     ),
     Experiment(
         "fig4",
