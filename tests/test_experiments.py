@@ -403,7 +403,7 @@ def test_a_small_reproduction_makes_every_table_and_figure(tmp_path, monkeypatch
     monkeypatch.setattr(command, "EXPERIMENTS", small)
     words = ["--quick", "--on", "digits", "--output", str(tmp_path)]
     assert command.main([*words, "--list"]) == 0
-    assert re.search(r"fig2b +0 of 10 rows .* digits", capsys.readouterr().out)
+    assert re.search(r"fig2b +0 of 8 rows .* digits", capsys.readouterr().out)
     assert command.main(words) == 0
     said = capsys.readouterr()
     assert re.search(r"\[1 of \d+, .* left\] table1 digits PCA, seed 0: 1nn \d+", said.err)
