@@ -43,7 +43,7 @@ test: $(DEV) browser
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m interpreted --cov --cov-report= tests
 	@$(BIN)/python -m coverage report --include="*/_kernels/*" --show-missing --fail-under=94
 	@echo "── 3/3 every test"
-	@$(BIN)/python -m pytest -q --durations=5
+	@$(BIN)/python -m pytest -q --durations=5 --numprocesses 2 --dist loadfile
 	@echo "── all tests passed"
 
 lint: $(DEV)
