@@ -106,7 +106,7 @@ def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Arr
     """The estimator with the parameters of ``grid`` that serve best on training folds.
 
     Transformers are judged by 1NN on their embedding, classifiers by what they predict. With a single label in a
-    class there is nothing to hold out: the estimator comes back as it is.
+    class, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes back as it is.
     """
     X, y = part(X, y, seed)
     candidates = list(ParameterGrid(dict(grid)))
@@ -116,13 +116,15 @@ def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Arr
     for rows, held in training_folds(y):
         for place, candidate in enumerate(candidates):
             scores[place] += _trial(clone(estimator).set_params(**candidate), X, y, rows, held)
+    if not scores.any():
+        return clone(estimator)
     return clone(estimator).set_params(**candidates[int(np.argmax(scores))])
 
 
 def _trial(estimator: Any, X: Array, y: Array, rows: Array, held: Array) -> float:
     try:
         estimator.fit(X[rows], y[rows])
-    except ValueError:  # more components than a fold allows, for instance
+    except (ValueError, np.linalg.LinAlgError):  # more components than a fold allows, for instance
         return 0.0
     if is_classifier(estimator):
         return float(np.mean(estimator.predict(X[held]) == y[held]))

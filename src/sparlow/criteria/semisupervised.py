@@ -121,6 +121,8 @@ class SLAP(FewLabels, Margin):
 class SMVR(FewLabels, Regression):
     """Semi-supervised ridge regression (LapRLS): A = ΦᵀTTᵀΦ, B = scatter of the labelled samples + ρL + ridge I.
 
+    With class labels, and the same weights, it is :class:`SDA`.
+
     Parameters
     ----------
     rho : float

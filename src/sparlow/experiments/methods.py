@@ -114,7 +114,8 @@ def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
     fewer = {"n_atoms": min(len(problem.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
     if choices and "n_atoms" in final:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
-    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**final)
+    kept = {name: value for name, value in final.items() if name not in choices}
+    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**kept)
 
 
 def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:

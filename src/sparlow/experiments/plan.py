@@ -115,6 +115,8 @@ class Experiment:
         "1nn", "svm".
     axes : (str, str)
         What x is, and a word on the other axis.
+    mean_over_classes : bool
+        Whether tables show the mean of the classes' accuracies instead of that over all test samples.
     remark : str
         What a reader must know: what the paper leaves open, what is done otherwise.
 
@@ -129,6 +131,7 @@ class Experiment:
     measures: tuple[str, ...] = ("1nn",)
     axes: tuple[str, str] = ("", "accuracy (%)")
     remark: str = ""
+    mean_over_classes: bool = False
 
     @property
     def data(self) -> tuple[str, ...]:

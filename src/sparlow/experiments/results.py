@@ -28,12 +28,18 @@ class Result:
     reason: str = ""
     wanted: int = 0
     failed: bool = False
+    mean_over_classes: bool = False
 
     def values(self, measure: str = "1nn") -> Array:
         """Accuracies over the seeds; a method that classifies by itself has its own decision in place of 1NN."""
-        found = [row["accuracy"] for row in self.rows if "accuracy" in row]
+        found = [self._accuracies(row) for row in self.rows if "accuracy" in row]
         kept = [one.get(measure, one.get("own") if measure == "1nn" else None) for one in found]
         return np.array([value for value in kept if value is not None], float)
+
+    def _accuracies(self, row: Row) -> dict[str, float]:
+        if self.mean_over_classes:
+            return {name: float(np.mean(values)) for name, values in row["per_class"].items()}
+        return dict(row["accuracy"])
 
     def printed(self, measure: str = "1nn") -> float | None:
         """The paper's value."""
@@ -61,7 +67,7 @@ def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], o
         others = [row for row in found if row["status"] != "done"]
         reason = others[0]["reason"] if others and not good else ""
         failed = bool(reason) and others[0]["status"] == "failed"
-        results.append(Result(entry, good, reason, len(wanted), failed))
+        results.append(Result(entry, good, reason, len(wanted), failed, experiment.mean_over_classes))
     return results
 
 

@@ -111,7 +111,8 @@ def done(experiment: Experiment, output: str | os.PathLike[str]) -> set[str]:
 
 
 def _measured(work: Sequence[Task], jobs: int) -> Iterator[tuple[int, Row]]:
-    """Rows as they come, with the place of their task."""
+    """Rows as they come, with the place of their task; ``jobs`` as joblib counts them, −1 for all cores."""
+    jobs = joblib.effective_n_jobs(jobs)
     if jobs == 1:
         for place, task in enumerate(work):
             yield place, measure(task)
