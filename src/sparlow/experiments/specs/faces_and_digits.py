@@ -330,8 +330,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         Size(3, 60),
         Size(1, 2, _QUICK_DIGITS, QUICK_MODEL, (1, 4, 10)),
         axes=("labels per class", "accuracy (%)"),
-        remark="All training images are known, their labels only for so many of each class; official test part. With class "
-        "labels SMVR-SparLow and SDA-SparLow are the same method.",
+        remark="All training images are known, their labels only for so many of each class; official test part. With "
+        "class labels SMVR-SparLow and SDA-SparLow are the same method.",
     ),
     Experiment(
         "fig6a",
