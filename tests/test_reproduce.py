@@ -51,7 +51,8 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
     words = ["table1", "fig9", *SMALL, "--methods", "PCA", "-o", output]
     code, told, said = reproduce(capsys, *words, "--document", document)
     assert (code, said) == (0, "")
-    written = [str(output / name) for name in ("report.md", "report.html", "figures/fig9.png")]
+    figure = tmp_path / "images" / "evidence" / "fig9.png"  # beside the document
+    written = [str(path) for path in (output / "report.md", output / "report.html", figure)]
     assert told == {"failed": 0, "missing": [], "written": written}
     rows = [json.loads(line) for line in (output / "table1.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"PCA"}
