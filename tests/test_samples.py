@@ -95,6 +95,28 @@ def test_labels_are_found_where_they_usually_are(tmp_path):
     assert len(read(path, Reading(label_column="-1", header=False)).X) == 10
 
 
+def test_headers_as_pandas_writes_them(tmp_path):
+    path = tmp_path / "a.csv"
+    for name, labels in (("label", Y), ("label", WORDS), ("age", Y)):
+        table = pd.DataFrame(X)
+        table[name] = labels
+        for index in (False, True):
+            table.to_csv(path, index=index)
+            found = read(path, Reading(label_column="-1"))
+            np.testing.assert_array_equal(found.X, X)
+            assert found.y.tolist() == labels.tolist()
+            assert found.feature_names == tuple("012345")
+    pd.DataFrame(X).to_csv(path)  # numbers alone and an index
+    np.testing.assert_array_equal(read(path).X, X)
+    path.write_text(",a,b\n0,1.5,2\n2,3.5,4\n")  # no index: it does not count on
+    assert read(path).X.shape == (2, 3)
+    path.write_text("1,2,ant\n3,4,bee\n")  # a word above words names nothing
+    assert read(path).y.tolist() == ["ant", "bee"]
+    path.write_text(",2,3\n1,4,5\n")  # nor does an empty cell
+    with pytest.raises(SamplesError, match="not a number"):
+        read(path, Reading(label_column="1"))
+
+
 def test_unlabelled_samples():
     assert tidy_labels(np.array(["1", "", "2"])).tolist() == [1, -1, 2]
     assert tidy_labels(np.array(["a", "", "b"])).tolist() == ["a", -1, "b"]

@@ -81,7 +81,8 @@ class Reading:
     part : {"train", "test", "all"}, optional
         Which part of a file that has both.
     header : bool, optional
-        Whether the first line of a .csv names the columns; by default it does if none of its cells is a number.
+        Whether the first line of a .csv names the columns; by default it does if none of its cells is a
+        number, one is a usual name of labels, or one is a word above a column of numbers.
     unlabelled : str, optional
         The label of samples that have none; empty cells of a table are unlabelled in any case.
 
@@ -267,7 +268,7 @@ def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(f"{path} is empty.")
     header = how.header
     if header is None:
-        header = how.label_column in rows[0] or not any(_is_number(cell) for cell in rows[0])
+        header = _is_header(rows, how)
     names = [cell.strip() for cell in rows[0]] if header else None
     body = rows[1:] if header else rows
     if not body:
@@ -276,7 +277,25 @@ def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
     if len(widths) > 1 or len(body[0]) != len(rows[0]):
         odd = next(number for number, row in enumerate(rows, 1) if len(row) != len(rows[0]))
         raise SamplesError(f"{path}: line {odd} has {len(rows[odd - 1])} cells, the first line {len(rows[0])}.")
-    return _table([np.array(column) for column in zip(*body, strict=True)], names, path, how)
+    columns = [np.array(column) for column in zip(*body, strict=True)]
+    if names is not None and len(names) > 1 and _is_indexed(rows):
+        names, columns = names[1:], columns[1:]
+    return _table(columns, names, path, how)
+
+
+def _is_indexed(rows: list[list[str]]) -> bool:
+    """Whether a column without a name counts the lines below from 0, as pandas writes it."""
+    return not rows[0][0].strip() and [row[0] for row in rows[1:]] == [*map(str, range(len(rows) - 1))]
+
+
+def _is_header(rows: list[list[str]], how: Reading) -> bool:
+    """Names of columns: no number among them, a name of labels, a word above numbers, or an index."""
+    first = [cell.strip() for cell in rows[0]]
+    if not any(map(_is_number, first)) or how.label_column in first or {*map(str.lower, first)} & {*LABEL_COLUMNS}:
+        return True
+    words = [place for place, cell in enumerate(first) if cell and not _is_number(cell)]
+    body = [row for row in rows[1:] if len(row) == len(first)]
+    return _is_indexed(rows) or any(body and all(_is_number(row[place]) for row in body) for place in words)
 
 
 def _read_parquet(path: pathlib.Path, how: Reading) -> Samples:
