@@ -122,6 +122,23 @@ def test_unlabelled_samples():
     assert tidy_labels(np.array(["a", "", "b"])).tolist() == ["a", -1, "b"]
     assert tidy_labels(np.array(["a", "?", "b"]), "?").tolist() == ["a", -1, "b"]
     assert tidy_labels(np.array([0, 9, 2]), "9").tolist() == [0, -1, 2]
+    assert tidy_labels(np.array([True, False]), "x").tolist() == [1, 0]
+    for classes in (np.array([1.0, np.nan, 2.0]), np.array([1, None, 2.0], object), np.array(["1", "nan", "2.0"])):
+        found = tidy_labels(classes)
+        assert (found.dtype.kind, found.tolist()) == ("i", [1, -1, 2])
+    assert tidy_labels(np.array(["", ""])).tolist() == [-1, -1]
+    targets = [1.5, np.nan, -1.0]
+    for given, mark in (
+        (np.array(targets), None),
+        (np.array(["1.5", "", "-1"]), None),
+        (np.array(["1.5", "?", "-1"]), "?"),
+        (np.array([1.5, -999.0, -1.0]), "-999"),
+        (np.array([1.5, float("nan"), -1.0], object), None),
+    ):
+        np.testing.assert_array_equal(tidy_labels(given, mark), targets)
+    for words in (["nan", "inf"], ["nan", "ant"], ["inf", "inf"], ["NaN", "-inf", "nan"]):
+        assert tidy_labels(np.array(words)).tolist() == words
+    assert tidy_labels(np.array(["nan", "", "inf"])).tolist() == ["nan", -1, "inf"]
     assert tidy_labels(np.array([1.0, 2.0])).dtype.kind == "i"
     assert tidy_labels(np.array([1.5, 2.0])).dtype.kind == "f"
     assert tidy_labels(np.array([True, False])).tolist() == [1, 0]

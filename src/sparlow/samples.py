@@ -35,7 +35,7 @@ class Samples:
     X : array of shape (n, m)
         Samples; images row by row, grey values from 0 to 1 if they were bytes.
     y : array of shape (n,), optional
-        Labels, −1 where a sample has none; or real targets.
+        Labels, −1 where a sample has none; or real targets, NaN where they are missing.
     shape : (int, int), optional
         Height and width, if the samples are images.
     feature_names : tuple of str, optional
@@ -153,23 +153,22 @@ def _checked(found: Samples, path: pathlib.Path, how: Reading) -> Samples:
 
 
 def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:
-    """Whole numbers as integers, words as strings, −1 for samples without a label; real targets stay as they are."""
+    """Whole numbers as integers and words as strings, −1 without a label; real targets as floats, NaN where missing."""
     if y.ndim > 1 and y.shape[1:] != (1,):
         return y
     y = y.ravel()
     if y.dtype.kind in "OUS":
-        words = np.array(["" if value is None else str(value).strip() for value in y])
+        bare = np.array([value is None or (isinstance(value, float) and np.isnan(value)) for value in y], bool)
+        words = np.where(bare, "", np.array([str(value).strip() for value in y]))
         bare = (words == "") | (words == (unlabelled or ""))
-        try:
-            numbers = np.where(bare, "-1", words).astype(float)
-        except ValueError:
+        y = np.array([float(word) if _is_number(word) else np.nan for word in np.where(bare, "nan", words)])
+        if not bare.all() and (not np.isfinite(y).any() or not all(map(_is_number, words[~bare]))):
             return np.where(bare, UNLABELLED, words.astype(object)) if bare.any() else words
-        y = numbers
-    elif unlabelled is not None:
-        y = np.where(y.astype(str) == unlabelled, UNLABELLED, y)
-    if y.dtype.kind == "b" or (y.dtype.kind == "f" and np.all(np.isfinite(y)) and np.all(y == np.round(y))):
-        return y.astype(int)
-    return y
+    elif unlabelled is not None and y.dtype.kind in "iuf" and _is_number(unlabelled):
+        y = np.where(y == float(unlabelled), UNLABELLED if y.dtype.kind != "f" else np.nan, y)
+    if y.dtype.kind == "f" and not np.isinf(y).any() and np.all((y == np.round(y)) | np.isnan(y)):
+        return np.where(np.isnan(y), UNLABELLED, y).astype(int)
+    return y.astype(int) if y.dtype.kind == "b" else y
 
 
 # ── arrays ────────────────────────────────────────────────────────────────────────────────────────────────────────────
