@@ -174,6 +174,18 @@ def test_columns_are_matched_by_name(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(tmp_path / "a.csv.npy"), np.load(tmp_path / "b.parquet.npy"))
 
 
+def test_pictures_beside_the_classes_need_a_criterion_for_them(tmp_path, capsys):
+    for row in range(60):
+        place = tmp_path / "p" / "abc"[DIGITS.target[row] % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
+    Image.fromarray(np.eye(8, dtype=np.uint8) * 200).save(tmp_path / "p" / "loose.png")
+    words = ("fit", tmp_path / "p", "-o", tmp_path / "m.sparlow", *SMALL)
+    code, _, said = run(capsys, *words)
+    assert (code, "1 samples have no label (first: loose.png): move them away" in said) == (2, True)
+    assert run(capsys, *words, "--criterion", "sda")[0] == 0
+
+
 def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys, monkeypatch):
     start, page = tmp_path / "start.sparlow", tmp_path / "page.html"
     words = ("--from", folder / "m.sparlow", "--max-iter", "0", "--jobs", "1", "-o", start)
