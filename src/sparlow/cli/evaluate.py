@@ -72,8 +72,11 @@ def judge_saved(held: ModelFile, samples: Samples, classifiers: Any) -> Judgemen
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
     name = f"{type(held.model.criterion_).__name__}-SparLow"
-    return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
-                 classifiers=classifiers)  # fmt: skip
+    try:
+        return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
+                     classifiers=classifiers)  # fmt: skip
+    except ValueError as error:
+        raise UserError(f"{samples.source}: {error}", WORK_FAILED) from error
 
 
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
