@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 
 from sparlow import SparLow, load_model
 from sparlow.cli import COMMANDS, main
+from sparlow.evaluation import compare
 from sparlow.models import load_file
 from tests import cases
 
@@ -173,6 +174,38 @@ def test_columns_are_matched_by_name(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(tmp_path / "a.csv.npy"), np.load(tmp_path / "b.parquet.npy"))
 
 
+def test_pictures_beside_the_classes_need_a_criterion_for_them(tmp_path, capsys):
+    for row in range(60):
+        place = tmp_path / "p" / "abc"[DIGITS.target[row] % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
+    Image.fromarray(np.eye(8, dtype=np.uint8) * 200).save(tmp_path / "p" / "loose.png")
+    words = ("fit", tmp_path / "p", "-o", tmp_path / "m.sparlow", *SMALL)
+    code, _, said = run(capsys, *words)
+    assert (code, "1 samples have no label (first: loose.png): move them away" in said) == (2, True)
+    assert run(capsys, *words, "--criterion", "sda")[0] == 0
+
+
+def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys, monkeypatch):
+    start, page = tmp_path / "start.sparlow", tmp_path / "page.html"
+    words = ("--from", folder / "m.sparlow", "--max-iter", "0", "--jobs", "1", "-o", start)
+    assert run(capsys, "fit", folder / "train.npz", *words)[0] == 0
+    few = ("--no-rivals", "--classifiers", "1NN", "-o", page)
+    judged = []
+    monkeypatch.setattr(
+        "sparlow.cli.report.compare", lambda models, *rest: judged.append(models) or compare(models, *rest)
+    )
+    code, told, _ = run(capsys, "report", start, folder / "train.npz", *few)
+    ((model,),) = (models.values() for models in judged)
+    assert (code, model.dictionary, model.n_atoms) == (0, "ksvd", 30)
+    assert "first dictionary is K-SVD's" in told["protocol"]
+    assert "K-SVD" not in run(capsys, "report", folder / "m.sparlow", folder / "train.npz", *few)[1]["protocol"]
+    words = ("report", start, folder / "train.npz", "--train", folder / "test.npz", *few)
+    code, told, said = run(capsys, *words)
+    assert (code, "learned from these very samples" in said) == (0, True)
+    assert "learned from these very samples" in told["protocol"]
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """Drawn pictures in a sub-folder for each of three classes."""
@@ -252,6 +285,7 @@ WRONG = {
     "no labels": (["fit", "{narrow}", "-o", "{out}"], "--label-column"),
     "nothing to compare": (["evaluate", "{model}", "{bare}"], "no labels to compare"),
     "one fold": (["evaluate", "{train}", "--folds", "1"], "at least 2"),
+    "folds of a start": (["evaluate", "{train}", "--from", "{model}"], "--from has seen the held-out samples"),
     "rivals of a model": (["evaluate", "{model}", "{train}", "--rivals"], "without MODEL"),
     "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "has no pictures"),
     "no such folder": (["features", "{missing}", "-o", "{out}.npz"], "no folder"),

@@ -31,6 +31,15 @@ def test_no_labels_at_all(build, name):
 
 
 @BOTH
+@pytest.mark.parametrize("name", ["lda", "mfa", "mvr"])
+def test_samples_without_label_among_words(build, name):
+    y = Y.astype(str).astype(object)
+    y[[5, 9]] = -1
+    with pytest.raises(ValueError, match=r"2 sample\(s\) have no label .*row 5.*sda, slap or smvr"):
+        build(name).fit(X, y)
+
+
+@BOTH
 @pytest.mark.parametrize("name", ["mfa", "slap"])
 def test_a_class_with_one_sample(build, name):
     y = np.where(Y == 7, 6, Y)

@@ -55,6 +55,23 @@ def test_samples_without_a_label_count_nowhere():
     assert known_rows([-1, 1, 2]).tolist() == [False, True, True]
 
 
+def test_training_labels_decide_what_minus_one_is_among_new_ones():
+    few = np.isin(Y, (0, 1))
+    Z, y = X[few], Y[few]
+    hidden = y[40:].copy()
+    hidden[:3] = -1
+    for new in (hidden, np.where(y[40:] == 0, -1, 1)):  # three distinct labels, and two
+        found = judge("raw", Z[:40], y[:40], Z[40:], new, classifiers=["1NN"])
+        assert found.truth.tolist() == new[new != -1].astype(str).tolist()
+        assert found.accuracy("1NN") == 1
+    signs = np.where(y == 0, -1, 1)
+    for labels in (signs, signs.astype(float)):
+        found = judge("raw", Z[:40], labels[:40], Z[40:], labels[40:], classifiers=["1NN"])
+        assert (len(found.truth), found.accuracy("1NN")) == (len(y) - 40, 1)
+    with pytest.raises(ValueError, match=r"None of the .* has a label"):
+        judge("raw", Z[:40], y[:40], Z[40:], np.full(len(y) - 40, -1), classifiers=["1NN"])
+
+
 def test_models_and_rivals_on_the_same_split():
     model = SparLow("lda", n_atoms=30, max_iter=1, random_state=0)
     rows = list(compare({"ours": model}, X[:200], Y[:200], X[200:], Y[200:], ["1NN"]))

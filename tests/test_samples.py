@@ -95,11 +95,50 @@ def test_labels_are_found_where_they_usually_are(tmp_path):
     assert len(read(path, Reading(label_column="-1", header=False)).X) == 10
 
 
+def test_headers_as_pandas_writes_them(tmp_path):
+    path = tmp_path / "a.csv"
+    for name, labels in (("label", Y), ("label", WORDS), ("age", Y)):
+        table = pd.DataFrame(X)
+        table[name] = labels
+        for index in (False, True):
+            table.to_csv(path, index=index)
+            found = read(path, Reading(label_column="-1"))
+            np.testing.assert_array_equal(found.X, X)
+            assert found.y.tolist() == labels.tolist()
+            assert found.feature_names == tuple("012345")
+    pd.DataFrame(X).to_csv(path)  # numbers alone and an index
+    np.testing.assert_array_equal(read(path).X, X)
+    path.write_text(",a,b\n0,1.5,2\n2,3.5,4\n")  # no index: it does not count on
+    assert read(path).X.shape == (2, 3)
+    path.write_text("1,2,ant\n3,4,bee\n")  # a word above words names nothing
+    assert read(path).y.tolist() == ["ant", "bee"]
+    path.write_text(",2,3\n1,4,5\n")  # nor does an empty cell
+    with pytest.raises(SamplesError, match="not a number"):
+        read(path, Reading(label_column="1"))
+
+
 def test_unlabelled_samples():
     assert tidy_labels(np.array(["1", "", "2"])).tolist() == [1, -1, 2]
     assert tidy_labels(np.array(["a", "", "b"])).tolist() == ["a", -1, "b"]
     assert tidy_labels(np.array(["a", "?", "b"]), "?").tolist() == ["a", -1, "b"]
     assert tidy_labels(np.array([0, 9, 2]), "9").tolist() == [0, -1, 2]
+    assert tidy_labels(np.array([True, False]), "x").tolist() == [1, 0]
+    for classes in (np.array([1.0, np.nan, 2.0]), np.array([1, None, 2.0], object), np.array(["1", "nan", "2.0"])):
+        found = tidy_labels(classes)
+        assert (found.dtype.kind, found.tolist()) == ("i", [1, -1, 2])
+    assert tidy_labels(np.array(["", ""])).tolist() == [-1, -1]
+    targets = [1.5, np.nan, -1.0]
+    for given, mark in (
+        (np.array(targets), None),
+        (np.array(["1.5", "", "-1"]), None),
+        (np.array(["1.5", "?", "-1"]), "?"),
+        (np.array([1.5, -999.0, -1.0]), "-999"),
+        (np.array([1.5, float("nan"), -1.0], object), None),
+    ):
+        np.testing.assert_array_equal(tidy_labels(given, mark), targets)
+    for words in (["nan", "inf"], ["nan", "ant"], ["inf", "inf"], ["NaN", "-inf", "nan"]):
+        assert tidy_labels(np.array(words)).tolist() == words
+    assert tidy_labels(np.array(["nan", "", "inf"])).tolist() == ["nan", -1, "inf"]
     assert tidy_labels(np.array([1.0, 2.0])).dtype.kind == "i"
     assert tidy_labels(np.array([1.5, 2.0])).dtype.kind == "f"
     assert tidy_labels(np.array([True, False])).tolist() == [1, 0]

@@ -233,9 +233,16 @@ def judge(
     fit_seconds: float = float("nan"),
     classifiers: Iterable[str] = tuple(CLASSIFIERS),
 ) -> Judgement:
-    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere."""
-    rows, rows_new = known_rows(y), known_rows(y_new)
-    known, truth = np.asarray(y)[rows].astype(str), np.asarray(y_new)[rows_new].astype(str)
+    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere.
+
+    Whether −1 is a class or says that there is none is decided by the training labels, for the new ones, too.
+    """
+    rows = known_rows(y)
+    known, y_new = np.asarray(y)[rows].astype(str), np.asarray(y_new)
+    rows_new = np.ones(len(y_new), bool) if {"-1", "-1.0"} & {*known.tolist()} else known_rows(y_new, semi=True)
+    if not rows_new.any():
+        raise ValueError(f"None of the {len(y_new)} new samples has a label: there is nothing to compare with.")
+    truth = y_new[rows_new].astype(str)
     predicted = {which: CLASSIFIERS[which](Z[rows], known, Z_new[rows_new]) for which in classifiers}
     return Judgement(name, int(Z.shape[1]), fit_seconds, truth, predicted)
 

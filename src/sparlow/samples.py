@@ -35,7 +35,7 @@ class Samples:
     X : array of shape (n, m)
         Samples; images row by row, grey values from 0 to 1 if they were bytes.
     y : array of shape (n,), optional
-        Labels, −1 where a sample has none; or real targets.
+        Labels, −1 where a sample has none; or real targets, NaN where they are missing.
     shape : (int, int), optional
         Height and width, if the samples are images.
     feature_names : tuple of str, optional
@@ -81,7 +81,8 @@ class Reading:
     part : {"train", "test", "all"}, optional
         Which part of a file that has both.
     header : bool, optional
-        Whether the first line of a .csv names the columns; by default it does if none of its cells is a number.
+        Whether the first line of a .csv names the columns; by default it does if none of its cells is a
+        number, one is a usual name of labels, or one is a word above a column of numbers.
     unlabelled : str, optional
         The label of samples that have none; empty cells of a table are unlabelled in any case.
 
@@ -152,23 +153,22 @@ def _checked(found: Samples, path: pathlib.Path, how: Reading) -> Samples:
 
 
 def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:
-    """Whole numbers as integers, words as strings, −1 for samples without a label; real targets stay as they are."""
+    """Whole numbers as integers and words as strings, −1 without a label; real targets as floats, NaN where missing."""
     if y.ndim > 1 and y.shape[1:] != (1,):
         return y
     y = y.ravel()
     if y.dtype.kind in "OUS":
-        words = np.array(["" if value is None else str(value).strip() for value in y])
+        bare = np.array([value is None or (isinstance(value, float) and np.isnan(value)) for value in y], bool)
+        words = np.where(bare, "", np.array([str(value).strip() for value in y]))
         bare = (words == "") | (words == (unlabelled or ""))
-        try:
-            numbers = np.where(bare, "-1", words).astype(float)
-        except ValueError:
+        y = np.array([float(word) if _is_number(word) else np.nan for word in np.where(bare, "nan", words)])
+        if not bare.all() and (not np.isfinite(y).any() or not all(map(_is_number, words[~bare]))):
             return np.where(bare, UNLABELLED, words.astype(object)) if bare.any() else words
-        y = numbers
-    elif unlabelled is not None:
-        y = np.where(y.astype(str) == unlabelled, UNLABELLED, y)
-    if y.dtype.kind == "b" or (y.dtype.kind == "f" and np.all(np.isfinite(y)) and np.all(y == np.round(y))):
-        return y.astype(int)
-    return y
+    elif unlabelled is not None and y.dtype.kind in "iuf" and _is_number(unlabelled):
+        y = np.where(y == float(unlabelled), UNLABELLED if y.dtype.kind != "f" else np.nan, y)
+    if y.dtype.kind == "f" and not np.isinf(y).any() and np.all((y == np.round(y)) | np.isnan(y)):
+        return np.where(np.isnan(y), UNLABELLED, y).astype(int)
+    return y.astype(int) if y.dtype.kind == "b" else y
 
 
 # ── arrays ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(f"{path} is empty.")
     header = how.header
     if header is None:
-        header = how.label_column in rows[0] or not any(_is_number(cell) for cell in rows[0])
+        header = _is_header(rows, how)
     names = [cell.strip() for cell in rows[0]] if header else None
     body = rows[1:] if header else rows
     if not body:
@@ -276,7 +276,25 @@ def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
     if len(widths) > 1 or len(body[0]) != len(rows[0]):
         odd = next(number for number, row in enumerate(rows, 1) if len(row) != len(rows[0]))
         raise SamplesError(f"{path}: line {odd} has {len(rows[odd - 1])} cells, the first line {len(rows[0])}.")
-    return _table([np.array(column) for column in zip(*body, strict=True)], names, path, how)
+    columns = [np.array(column) for column in zip(*body, strict=True)]
+    if names is not None and len(names) > 1 and _is_indexed(rows):
+        names, columns = names[1:], columns[1:]
+    return _table(columns, names, path, how)
+
+
+def _is_indexed(rows: list[list[str]]) -> bool:
+    """Whether a column without a name counts the lines below from 0, as pandas writes it."""
+    return not rows[0][0].strip() and [row[0] for row in rows[1:]] == [*map(str, range(len(rows) - 1))]
+
+
+def _is_header(rows: list[list[str]], how: Reading) -> bool:
+    """Names of columns: no number among them, a name of labels, a word above numbers, or an index."""
+    first = [cell.strip() for cell in rows[0]]
+    if not any(map(_is_number, first)) or how.label_column in first or {*map(str.lower, first)} & {*LABEL_COLUMNS}:
+        return True
+    words = [place for place, cell in enumerate(first) if cell and not _is_number(cell)]
+    body = [row for row in rows[1:] if len(row) == len(first)]
+    return _is_indexed(rows) or any(body and all(_is_number(row[place]) for row in body) for place in words)
 
 
 def _read_parquet(path: pathlib.Path, how: Reading) -> Samples:

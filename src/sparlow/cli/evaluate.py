@@ -26,6 +26,8 @@ Without: a model with the given parameters is learned on each fold's training pa
 1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
 A model learned from real targets is judged by R²."""
 
+SEEN = "the model was learned from these very samples: the accuracy says nothing about others."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             return _r_squared(held, samples, how, terminal)
         seen = held.data.get("fingerprint") == samples.fingerprint()
         if seen:
-            terminal.warn("the model was learned from these very samples: the accuracy says nothing about others.")
+            terminal.warn(SEEN)
         rows = [judge_saved(held, samples, arguments.classifiers)]
     terminal.result(
         {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
@@ -70,11 +72,16 @@ def judge_saved(held: ModelFile, samples: Samples, classifiers: Any) -> Judgemen
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
     name = f"{type(held.model.criterion_).__name__}-SparLow"
-    return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
-                 classifiers=classifiers)  # fmt: skip
+    try:
+        return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
+                     classifiers=classifiers)  # fmt: skip
+    except ValueError as error:
+        raise UserError(f"{samples.source}: {error}", WORK_FAILED) from error
 
 
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
+    if arguments.start is not None:
+        raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
     model, samples = build_model(arguments), read_data(arguments, arguments.data)
     check_labelled(model, samples)
     if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":

@@ -89,8 +89,17 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
 
 
 def check_labelled(model: SparLow, samples: Samples) -> None:
-    """Refuse a criterion that needs labels where there are none."""
-    if samples.y is None and criterion_named(model.criterion).supervision != "none":
+    """Refuse a criterion that needs labels where there are none, or none for some samples among words."""
+    supervision = criterion_named(model.criterion).supervision
+    if samples.y is not None and samples.y.dtype == object and supervision not in ("none", "semi"):
+        bare = np.flatnonzero(~known_rows(samples.y, semi=True))
+        if len(bare):
+            first = f"row {bare[0]}" if samples.names is None else samples.names[bare[0]]
+            raise UserError(
+                f"{samples.source}: {len(bare)} samples have no label (first: {first}): move them away, or use "
+                "--criterion sda."
+            )
+    if samples.y is None and supervision != "none":
         raise UserError(
             f"{samples.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
             "sub-folder per class), or use --criterion pca, lle or lap."

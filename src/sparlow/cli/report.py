@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
+from sklearn.base import clone
 
 from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, rivals, split
 from ..models import ModelFile
 from ..page import report
 from ..samples import Samples
 from .arguments import add_data, read_data, read_model, writable
+from .evaluate import SEEN
 from .terminal import OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
@@ -95,11 +97,15 @@ def _with_train(
         raise UserError(f"{arguments.train} has no labels to learn from.")
     if train.fingerprint() == samples.fingerprint():
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
+    protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
+    if held.data.get("fingerprint") == samples.fingerprint():
+        terminal.warn(SEEN)
+        protocol += f" Beware: {SEEN}"
     rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(samples.X), samples.y,
                   classifiers=arguments.classifiers)]  # fmt: skip
     if arguments.rivals:
         rows += _followed(compare({}, train.X, train.y, samples.X, samples.y, arguments.classifiers), terminal, 0)
-    return rows, f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
+    return rows, protocol
 
 
 def _with_split(
@@ -109,12 +115,16 @@ def _with_split(
     known = np.flatnonzero(known_rows(samples.y))
     test = known[split(samples.y[known], arguments.test_fraction)[1]]
     train = np.setdiff1d(np.arange(len(samples.X)), test)
-    found = compare({name: held.model}, samples.X[train], samples.y[train], samples.X[test], samples.y[test],
+    model, start = held.model, ""
+    if not isinstance(model.dictionary, str):  # learned from samples of which some may be held out here
+        model = clone(model).set_params(dictionary="ksvd", n_atoms=model.n_atoms_)
+        start = " Its first dictionary is K-SVD's: the saved model's may have seen the others."
+    found = compare({name: model}, samples.X[train], samples.y[train], samples.X[test], samples.y[test],
                     arguments.classifiers)  # fmt: skip
     rows = _followed(found, terminal, 1) if arguments.rivals else [next(found)]
     protocol = (
         f"A model with the same parameters, learned anew from {len(train):,} of the samples and judged on the other "
-        f"{len(test):,}."
+        f"{len(test):,}.{start}"
     )
     return rows, protocol
 

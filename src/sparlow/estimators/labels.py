@@ -58,6 +58,12 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     semi = criterion.supervision == "semi"
+    if not semi and _has_words(y) and not labelled(y).all():
+        bare = np.flatnonzero(~labelled(y))
+        raise ValueError(
+            f"{len(bare)} sample(s) have no label (-1 among words, first: row {bare[0]}), but {kind} needs one for "
+            "each: leave them out, or use sda, slap or smvr."
+        )
     check_classification_targets(y[labelled(y)].astype(str) if semi and y.dtype == object else y)
     known = labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
@@ -93,8 +99,14 @@ def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
         raise ValueError("Every class has one sample only: there is no scatter within classes to compare with.")
 
 
+def _has_words(y: Array) -> bool:
+    return y.dtype == object and any(isinstance(label, str) for label in y.flat)
+
+
 def _is_targets(y: Any) -> bool:
     values = np.asarray(y)
+    if _has_words(values):
+        return False  # also with −1 among them, which no order holds
     if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
         return True  # rows of NaN are unlabelled
     if values.dtype.kind == "f" and values.size == len(values) and len(np.unique(values)) > max(20, len(values) // 10):
