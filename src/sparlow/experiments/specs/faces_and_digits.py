@@ -300,8 +300,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         Size(3, 900),
         Size(1, 2, _QUICK_FACES, points=(340, 680)),
         axes=("atoms", "accuracy (%)"),
-        remark="SRC, FDDL and LC-KSVD classify by themselves, the others by 1NN. Here with 30 images per subject, where the "
-        "printed values are for 120.",
+        remark="SRC, FDDL and LC-KSVD classify by themselves, the others by 1NN. Here with 30 images per subject, "
+        "where the printed values are for 120.",
     ),
     Experiment(
         "fig5a",
