@@ -229,12 +229,13 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
     assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
     assert rows["names"][0] == str(pictures / "across" / "0.png")
-    assert set(rows.files) == {"X", "y", "names"}
+    assert set(rows.files) == {"X", "y", "names", "features"}
     assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
     # the same words give the same rows, a cache changes none
     for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
         assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
         np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], rows["X"])
+        assert np.load(tmp_path / "b.npz")["features"] == rows["features"]
     assert any((tmp_path / "cache").rglob("*"))
 
 
@@ -244,8 +245,29 @@ def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
     code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
     assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
     rows = np.load(tmp_path / "rows.npz")
-    assert set(rows.files) == {"X", "names"}
+    assert set(rows.files) == {"X", "names", "features"}
     assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
+
+
+def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path, capsys):
+    folder = tmp_path / "some"
+    shutil.copytree(pictures, folder)
+    for name in ("down/._0.png", ".cache/0.png", "loose.png", "down/broken.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"no picture")
+    words = ["-o", tmp_path / "rows.npz", *TINY, "--components", 20]
+    code, told, said = run(capsys, "features", folder, *words, "--skip")
+    assert (code, told["n_samples"], told["skipped"], told["width"]) == (0, 15, 1, 14)
+    assert "1 pictures beside the sub-folders are left out (first: loose.png)" in said
+    found = np.load(tmp_path / "rows.npz")
+    # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
+    assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
+    raw = np.load(tmp_path / "raw.npz")
+    centred = raw["X"] - raw["X"].mean(axis=0)
+    gram = centred @ centred.T
+    lengths = np.sqrt(np.diag(gram))
+    np.testing.assert_allclose(found["X"] @ found["X"].T, gram / np.outer(lengths, lengths), atol=1e-4)
+    assert raw["features"] != found["features"]
 
 
 def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, capsys):

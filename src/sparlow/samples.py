@@ -19,7 +19,7 @@ UNLABELLED = -1
 LABEL_COLUMNS = ("label", "labels", "class", "target", "y")
 _SAMPLE_KEYS = ("X", "images", "data", "x")
 _LABEL_KEYS = ("y", "labels", "label", "target", "targets")
-_IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"}
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"}
 
 
 class SamplesError(ValueError):
@@ -362,10 +362,10 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
         from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError("Folders of images need pillow: pip install 'sparlow[cli]'") from error
-    files = sorted(file for file in path.rglob("*") if _is_image(file, path))
+    files = sorted(file for file in path.rglob("*") if is_image(file, path))
     if not files:
         raise SamplesError(
-            f"{path} holds no images ({', '.join(sorted(_IMAGE_SUFFIXES))}): expected a sub-folder for each class."
+            f"{path} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}): expected a sub-folder for each class."
         )
     size, rows = how.size, []
     for file in files:
@@ -392,9 +392,10 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
     return Samples(np.array(rows) / 255.0, y, size, names=names)
 
 
-def _is_image(file: pathlib.Path, folder: pathlib.Path) -> bool:
+def is_image(file: pathlib.Path, folder: pathlib.Path) -> bool:
+    """Whether a file below a folder is an image by its name, and not hidden."""
     hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return file.suffix.lower() in _IMAGE_SUFFIXES and not hidden and file.is_file()
+    return file.suffix.lower() in IMAGE_SUFFIXES and not hidden and file.is_file()
 
 
 READERS: dict[str, Callable[[pathlib.Path, Reading], Samples]] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..samples import IMAGE_SUFFIXES, is_image
 from .arguments import writable
 from .terminal import OK, Terminal, UserError
 
@@ -18,10 +19,9 @@ EXAMPLES = """\
   sparlow fit scenes.npz -o scenes.sparlow
 
 FOLDER has a sub-folder for each class, or pictures alone. FILE is a .npz with X (rows), names (files) and y (classes,
-where there are sub-folders). Everything is learned from the pictures given: for a fair test of new pictures use a
-pipeline in Python, or keep them out of FOLDER."""
-
-_KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+where there are sub-folders). Codebook and components are learned from the pictures given, so rows of two runs cannot be
+mixed: a model learned from one says nothing about the other. New pictures need a pipeline in Python. The array features
+is a digest of codebook and components: rows with the same one go together."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,36 +45,39 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = writable(arguments.output)
     if path.suffix.lower() != ".npz":
         raise UserError(f"{path.name}: rows are written as .npz.")
-    files, labels = _pictures(pathlib.Path(arguments.folder))
-    rows, skipped = _rows(files, arguments, terminal)
-    kept = np.setdiff1d(np.arange(len(files)), skipped)
-    if not len(kept):
-        raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
-    arrays: dict[str, Any] = {"X": rows[kept], "names": np.array([str(files[place]) for place in kept])}
+    files, labels = _pictures(pathlib.Path(arguments.folder), terminal)
+    rows, kept, digest = _rows(files, arguments, terminal)
+    names = np.array([str(files[place]) for place in kept])
+    arrays: dict[str, Any] = {"X": rows, "names": names, "features": np.array(digest)}
     if labels:
         arrays["y"] = np.array(labels)[kept]
     np.savez(path, **arrays)
-    payload = {"output": str(path), "n_samples": len(kept), "width": rows.shape[1], "skipped": len(skipped)}
-    left = f", {len(skipped)} left out" if len(skipped) else ""
+    skipped = len(files) - len(kept)
+    payload = {"output": str(path), "n_samples": len(kept), "width": rows.shape[1], "skipped": skipped}
+    left = f", {skipped} left out" if skipped else ""
     terminal.result(payload, f"{path}: {len(kept)} pictures, {rows.shape[1]} numbers each{left}")
     return OK
 
 
-def _pictures(folder: pathlib.Path) -> tuple[list[pathlib.Path], list[str]]:
+def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Path], list[str]]:
     """Files and their classes; no classes where pictures lie in the folder itself."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}.")
     classes = sorted(child for child in folder.iterdir() if child.is_dir())
-    found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if file.suffix.lower() in _KINDS]
+    found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if is_image(file, folder)]
+    files = [file for file in sorted(folder.iterdir()) if is_image(file, folder)]
+    if found and files:
+        terminal.warn(f"{len(files)} pictures beside the sub-folders are left out (first: {files[0].name}).")
     if found:
         return [file for file, _ in found], [label for _, label in found]
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _KINDS]
     if not files:
-        raise UserError(f"{folder} has no pictures ({', '.join(sorted(_KINDS))}), nor have its sub-folders.")
+        raise UserError(f"{folder} has no pictures ({', '.join(sorted(IMAGE_SUFFIXES))}), nor have its sub-folders.")
     return files, []
 
 
-def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Terminal) -> tuple[Any, list[int]]:
+def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Terminal) -> tuple[Any, Any, str]:
+    """Rows of the pictures that can be read, which these are, and a digest of what made them."""
+    import joblib
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import normalize
 
@@ -95,9 +98,14 @@ def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Te
     )
     bags = descriptors.fit(files).transform(files)
     rows = pyramid.fit_transform(words.fit(bags).transform(bags))
-    skipped = [place for place, *_ in pyramid.skipped_]
+    kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
+    if not len(kept):
+        raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
+    rows = rows.tocsr()[kept].toarray()
     if not arguments.components:
-        return rows.toarray(), skipped
-    count = min(arguments.components, len(files) - 1, rows.shape[1])
-    dense = rows.toarray().astype(np.float32)
-    return normalize(PCA(count, random_state=arguments.seed).fit_transform(dense)).astype(np.float32), skipped
+        return rows, kept, joblib.hash(words.words_)
+    if len(kept) < 2:
+        raise UserError("One picture has no principal components: give more, or --components 0.")
+    axes = PCA(min(arguments.components, len(kept) - 1, rows.shape[1]), random_state=arguments.seed)
+    rows = normalize(axes.fit_transform(rows.astype(np.float32))).astype(np.float32)
+    return rows, kept, joblib.hash((words.words_, axes.mean_, axes.components_))
