@@ -115,6 +115,8 @@ def test_search_finds_what_serves_the_nearest_neighbour():
     assert searched(PCA(random_state=0), {"n_components": [1, 20]}, X, Y, 0).n_components == 20
     # a candidate that cannot be fitted is out
     assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, X, Y, 0).n_components == 2
+    # where none can, the estimator stays as it is
+    assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, X, Y, 0).n_components == 3
     # what decides by itself is judged by its decisions
     assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, X, Y, 0).n_neighbors == 1
 

@@ -218,7 +218,12 @@ def test_heat_kernel_affinities(sparse):
     joined = edges | edges.T
     np.testing.assert_allclose(graphs.affinities(given, 4).toarray(), joined * np.exp(-squares / t), atol=1e-10)
     np.testing.assert_allclose(graphs.affinities(given, 4, 2.0).toarray(), joined * np.exp(-squares / 2), atol=1e-10)
-    np.testing.assert_array_equal(graphs.affinities(given, 4, binary=True).toarray(), joined)
+    np.testing.assert_array_equal(graphs.affinities(given, 4).toarray() > 0, joined)
+
+
+def test_a_sample_far_from_all_others_keeps_its_edges():
+    X = np.vstack([np.random.default_rng(0).standard_normal((2000, 2)), [[1e4, 0]]])
+    assert np.sum(graphs.affinities(X, 5)[[-1]].toarray() > 0) == 5
 
 
 def test_laplacians_have_mean_degree_one():

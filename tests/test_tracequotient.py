@@ -290,3 +290,16 @@ def test_a_start_of_the_wrong_shape():
 def test_a_singular_denominator_is_fine_where_enough_components_are_asked_for():
     A, B = np.diag([1.0, 1.0, 3.0]), np.diag([1.0, 2.0, 0.0])
     assert trace_ratio(A, B, 2).value == pytest.approx(4)
+
+
+def test_where_lanczos_does_not_converge_a_dense_solver_answers(monkeypatch):
+    A, B = pair(500)
+    expected = trace_ratio(A, B, 20)
+    calls = []
+    dense = scipy.linalg.eigh
+    monkeypatch.setattr(scipy.linalg, "eigh", lambda *words, **options: calls.append(1) or dense(*words, **options))
+    monkeypatch.setattr(tracequotient, "_RESTARTS", 1)
+    found = trace_ratio(A, B, 20)
+    assert len(calls) == found.n_iter
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    assert np.max(subspace_angles(found.projection, expected.projection)) < 1e-4

@@ -212,18 +212,17 @@ def joined(n: int, rows: Array, columns: Array, weights: Array) -> sp.csr_array:
     return sp.csr_array(graph.maximum(graph.T))
 
 
-def affinities(
-    X: Any, k: int, bandwidth: float | None = None, binary: bool = False, n_jobs: int | None = None
-) -> sp.csr_array:
-    """Heat-kernel affinities exp(−‖xᵢ − xⱼ‖²/t) of the k nearest neighbours, or 1 for each edge if ``binary``.
+def affinities(X: Any, k: int, bandwidth: float | None = None, n_jobs: int | None = None) -> sp.csr_array:
+    """Heat-kernel affinities exp(−‖xᵢ − xⱼ‖²/t) of the k nearest neighbours.
 
-    t is by default the mean squared distance to the neighbours.
+    t is by default the mean squared distance to the neighbours. Weights stay above zero, so that a sample far from all
+    others keeps its edges.
     """
     n = X.shape[0]
     distances, indices = neighbours(X, k, n_jobs=n_jobs)
     squares = distances**2
     t = bandwidth if bandwidth is not None else max(float(squares.mean()), np.finfo(float).tiny)
-    weights = np.ones_like(squares) if binary else np.exp(-squares / t)
+    weights = np.maximum(np.exp(-squares / t), np.finfo(float).tiny)
     return joined(n, np.repeat(np.arange(n), k), indices, weights)
 
 

@@ -74,13 +74,26 @@ class Source:
     def _read(self, name: str, offer: Offer, paths: list[pathlib.Path]) -> Dataset:
         try:
             return offer.read(name, paths, self.shape, offer.scale)
-        except (OSError, ValueError, KeyError, IndexError, EOFError, TypeError, NotImplementedError,
-                zipfile.BadZipFile, zlib.error) as error:  # fmt: skip
+        except _UNREADABLE as error:
             files = " and ".join(str(path) for path in paths)
             raise ValueError(
                 f"{files} cannot be read: {error}. Get {name} again from {self.where}, and put it there."
             ) from error
 
+
+# What readers of arrays, text, HDF5, MATLAB and zip files raise on damaged ones; NotImplementedError is scipy's answer
+# to MATLAB files of version 7.3 and zipfile's to an unknown compression.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    TypeError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 _CAI = "Deng Cai's page of four face databases in matrix form"

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from .. import datasets
 from .plan import Experiment, Size
 from .report import chapters, fill, markdown, page
 from .results import state
 from .rows import Row
-from .run import Task, done, run, tasks
+from .run import Task, done, tasks
 from .specs import EXPERIMENTS, named
 
 SUMMARY = "rerun the paper's tables and figures, and show them beside the printed values"
@@ -166,34 +165,6 @@ def _duration(seconds: float) -> str:
         if seconds < 5400
         else f"{seconds / 3600:.1f} h"
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command by itself, as ``python -m sparlow.experiments``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sparlow.experiments", description=SUMMARY, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_arguments(parser)
-    options = parser.parse_args(arguments)
-    try:
-        plan = Plan.of(options)
-    except ValueError as error:
-        parser.error(str(error))
-    if options.list:
-        for line in overview(plan):
-            print("{:8} {:>11} rows {:>8}  {:16} {}".format(*line))
-        return 0
-    failed = 0
-    missing = plan.missing() if not options.report else []
-    for name in missing:
-        print(f"{name} is missing. {where(name, plan)}", file=sys.stderr)
-    if not options.report:
-        work = plan.open_tasks(options.again)
-        progress = Progress(len(work), lambda words: print(words, file=sys.stderr, flush=True))
-        failed = run(work, plan.output, jobs=options.jobs, again=True, report=progress)
-    for path in write(plan, options.document):
-        print(path)
-    return 1 if failed else 2 if missing else 0
 
 
 def where(name: str, plan: Plan) -> str:

@@ -113,12 +113,22 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
         "on_error": [StrOptions({"raise", "skip"})],
     }
 
-    patch: int | Sequence[int]
-    step: int
-    smooth: float
-    contrast: float
-    max_side: int | None
-    on_error: str
+    def __init__(
+        self,
+        patch: int | Sequence[int] = 16,
+        step: int = 8,
+        *,
+        smooth: float = 1.0,
+        contrast: float = 0.0005,
+        max_side: int | None = 300,
+        on_error: str = "raise",
+    ) -> None:
+        self.patch = patch
+        self.step = step
+        self.smooth = smooth
+        self.contrast = contrast
+        self.max_side = max_side
+        self.on_error = on_error
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any = None, y: Any = None) -> _DenseDescriptor:
@@ -228,23 +238,6 @@ class DenseSIFT(_DenseDescriptor):
 
     """
 
-    def __init__(
-        self,
-        patch: int | Sequence[int] = 16,
-        step: int = 8,
-        *,
-        smooth: float = 1.0,
-        contrast: float = 0.0005,
-        max_side: int | None = 300,
-        on_error: str = "raise",
-    ) -> None:
-        self.patch = patch
-        self.step = step
-        self.smooth = smooth
-        self.contrast = contrast
-        self.max_side = max_side
-        self.on_error = on_error
-
     @staticmethod
     def _window(patch: int) -> _Window:
         """Linear interpolation between the centres of cells, times a Gaussian whose deviation is half the patch."""
@@ -288,12 +281,7 @@ class DHOG(_DenseDescriptor):
         max_side: int | None = 300,
         on_error: str = "raise",
     ) -> None:
-        self.patch = patch
-        self.step = step
-        self.smooth = smooth
-        self.contrast = contrast
-        self.max_side = max_side
-        self.on_error = on_error
+        super().__init__(patch, step, smooth=smooth, contrast=contrast, max_side=max_side, on_error=on_error)
 
     @staticmethod
     def _window(patch: int) -> _Window:

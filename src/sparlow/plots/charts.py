@@ -62,6 +62,8 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
             ax.tick_params(axis="x", labelsize=7)
         elif len({value for one in series for value in one.x}) <= 8:
             ax.set_xticks(sorted({value for one in series for value in one.x}))
+        elif all(float(value).is_integer() for one in series for value in one.x):
+            ax.xaxis.get_major_locator().set_params(integer=True)
     figure.tight_layout()
     return figure
 

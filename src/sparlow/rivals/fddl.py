@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..coding import encode
 from ..dictionaries import class_union, ksvd
 from ..priors import ElasticNet
+from .src import class_residuals
 
 Array = NDArray[Any]
 
@@ -198,13 +199,10 @@ class FDDL(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = normalize(validate_data(self, X, dtype=float, reset=False))
-        codes = encode(X, self.dictionary_, ElasticNet(self.l1, 1e-3), n_jobs=self.n_jobs).toarray()
-        distances = np.empty((len(X), len(self.classes_)))
-        for place, label in enumerate(self.classes_):
-            block = self.atom_classes_ == label
-            rebuilt = codes[:, block] @ self.dictionary_[block]
-            away = np.sum((codes - self.mean_codes_[place]) ** 2, axis=1)
-            distances[:, place] = np.sum((X - rebuilt) ** 2, axis=1) + self.weight * away
+        codes = encode(X, self.dictionary_, ElasticNet(self.l1, 1e-3), n_jobs=self.n_jobs)
+        M = self.mean_codes_
+        away = np.sum(M**2, axis=1) - 2 * (codes @ M.T)  # ‖φ − m_c‖² less ‖φ‖², which all classes share
+        distances = class_residuals(X, codes, self.dictionary_, self.atom_classes_) ** 2 + self.weight * away
         return self.classes_[np.argmin(distances, axis=1)]
 
 

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.preprocessing import normalize
@@ -120,12 +121,8 @@ class SRC(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = normalize(validate_data(self, X, dtype=float, reset=False))
-        codes = encode(X, self.dictionary_, ElasticNet(self.l1, self.l2), n_jobs=self.n_jobs).tocsc()
-        found = np.empty((len(X), len(self.classes_)))
-        for place, label in enumerate(self.classes_):
-            own = self.atom_classes_ == label
-            found[:, place] = np.linalg.norm(X - codes[:, own] @ self.dictionary_[own], axis=1)
-        return found
+        codes = encode(X, self.dictionary_, ElasticNet(self.l1, self.l2), n_jobs=self.n_jobs)
+        return class_residuals(X, codes, self.dictionary_, self.atom_classes_)
 
     def predict(self, X: Any) -> Array:
         """The class of the smallest residual.
@@ -141,3 +138,10 @@ class SRC(ClassifierMixin, BaseEstimator):
 
         """
         return self.classes_[np.argmin(self.residuals(X), axis=1)]
+
+
+def class_residuals(X: Array, codes: sp.csr_array, D: Array, atom_classes: Array) -> Array:
+    """‖x − φ_c D_c‖ (n, c), φ_c the codes over the atoms of class c, classes in ascending order."""
+    columns, classes = codes.tocsc(), np.unique(atom_classes)
+    blocks = [atom_classes == label for label in classes]
+    return np.stack([np.linalg.norm(X - columns[:, own] @ D[own], axis=1) for own in blocks], axis=1)

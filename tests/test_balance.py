@@ -1,0 +1,161 @@
+"""What learning makes of a criterion: balanced pairs, propagated labels; against dense algebra."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from sparlow import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, graphs
+from sparlow.criteria.propagation import surest
+from tests.test_criteria import N, R, either, heat, sample
+from tests.test_graphs import degree_minus, nearest
+
+# ── balance ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def projection():
+    return np.linalg.qr(np.random.default_rng(5).standard_normal((R, 3)))[0]
+
+
+@pytest.mark.parametrize("criterion", [LDA(), SDA(k=4, propagate=0), LDA(balance=0.5)], ids=str)
+def test_balanced_classes_are_weighted_by_their_distances(criterion, projection):
+    """Pairs of classes count n_c n_d d^(2 − 2·balance), the weight of the closest at most 10 times the farthest's."""
+    X, y, codes = sample(hidden=criterion.supervision == "semi")
+    quotient = criterion.bind(X, y)
+    before = quotient.value(codes, projection)
+    balanced = quotient.refreshed(codes, projection)
+    after = balanced.value(codes, projection)
+    assert after.quotient == pytest.approx(before.quotient, rel=1e-12)
+    assert after.bottom == pytest.approx(before.bottom, rel=1e-12)
+    Y = codes @ projection
+    Phi = codes.toarray()
+    sizes = np.bincount(y[y >= 0])
+    expected = np.zeros((R, R))
+    pairs = [(c, d) for c in range(4) for d in range(c)]
+    gaps = np.array([np.linalg.norm(Y[y == c].mean(axis=0) - Y[y == d].mean(axis=0)) for c, d in pairs])
+    weights = np.minimum((gaps.max() / gaps) ** (2 * criterion.balance), 10)
+    if criterion == LDA():
+        assert weights.max() == 10  # the bound is at work
+        assert weights.min() < 10
+    for (c, d), weight in zip(pairs, weights, strict=True):
+        wide = Phi[y == c].mean(axis=0) - Phi[y == d].mean(axis=0)
+        expected += sizes[c] * sizes[d] * weight * np.outer(wide, wide)
+    A = balanced.matrices(codes)[0]
+    np.testing.assert_allclose(A / np.trace(A), expected / np.trace(expected), atol=1e-10)
+
+
+def test_balanced_edges_are_weighted_by_the_mean_distance_of_their_pair_of_classes(projection):
+    X, y, codes = sample(hidden=False)
+    quotient = MFA(k_within=3, k_between=4).bind(X, y)
+    before = quotient.value(codes, projection)
+    balanced = quotient.refreshed(codes, projection)
+    assert balanced.value(codes, projection).quotient == pytest.approx(before.quotient, rel=1e-12)
+    edges = either(nearest(X, 4, y[:, None] != y)).astype(bool)
+    squares = cdist(codes @ projection, codes @ projection) ** 2
+    weights = np.zeros((N, N))
+    for c in range(4):
+        for d in range(4):
+            block = edges & np.outer(y == c, y == d)
+            if block.any():
+                weights[block] = 1 / squares[block].mean()
+    expected = codes.T @ degree_minus(weights) @ codes.toarray()
+    A = balanced.matrices(codes)[0]
+    np.testing.assert_allclose(A / np.trace(A), expected / np.trace(expected), atol=1e-10)
+
+
+def test_balancing_a_balanced_quotient_changes_nothing(projection):
+    X, y, codes = sample(hidden=False)
+    once = LDA().bind(X, y).refreshed(codes, projection)
+    twice = once.refreshed(codes, projection)
+    np.testing.assert_allclose(twice.matrices(codes)[0], once.matrices(codes)[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "criterion", [LDA(balance=0), MFA(balance=0), SDA(balance=0), PCA(), SLAP(), MVR(balance=0)], ids=str
+)
+def test_without_balance_the_quotient_stays(criterion, projection):
+    X, y, codes = sample(hidden=False)
+    quotient = criterion.bind(X, y)
+    assert quotient.refreshed(codes, projection) is quotient
+
+
+def test_equal_class_means_do_not_break_the_balance(projection):
+    X, y, codes = sample(hidden=False)
+    nothing = sp.csr_array(codes.shape)
+    quotient = LDA().bind(X, y)
+    assert quotient.refreshed(nothing, projection) is quotient
+    same = codes.toarray()
+    for c in (1, 2):  # two classes on one another
+        same[y == c] -= same[y == c].mean(axis=0)
+    A = LDA().bind(X, y).refreshed(same, projection).matrices(same)[0]
+    assert np.all(np.isfinite(A))
+
+
+# ── propagated labels ───────────────────────────────────────────────────────────────────────────────────────────────
+
+SEMI = [SDA(k=4), SLAP(k=4, k_within=2, k_between=3), SMVR(k=4)]
+
+
+def spread_by_inverse(W, y):
+    """Memberships (I − 0.9 S)⁻¹T, columns of equal mass, rows of sum 1, by dense algebra."""
+    scale = 1 / np.sqrt(W.sum(axis=1))
+    T = np.array([[(label == c) / np.sum(y == c) for c in range(y.max() + 1)] for label in y], float)
+    F = np.linalg.solve(np.eye(len(y)) - 0.9 * scale[:, None] * W * scale, T)
+    F = F / F.sum(axis=0)
+    return F / F.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("criterion", SEMI, ids=str)
+def test_the_first_quotient_is_that_of_the_labels_given(criterion):
+    X, y, codes = sample(hidden=True)
+    plain = dataclasses.replace(criterion, propagate=0).bind(X, y)
+    for M, expected in zip(criterion.bind(X, y).matrices(codes), plain.matrices(codes), strict=True):
+        np.testing.assert_array_equal(M, expected)
+
+
+@pytest.mark.parametrize("criterion", SEMI, ids=str)
+def test_learning_believes_the_surest_of_the_labels_that_spread(criterion, projection):
+    """The renewed quotient is that of given and propagated labels, per labelled sample, its value unchanged."""
+    X, y, codes = sample(hidden=True)
+    criterion = dataclasses.replace(criterion, propagate=0.5)
+    quotient = dataclasses.replace(criterion.bind(X, y), ridge=0.1)
+    renewed = quotient.refreshed(codes, projection)
+    assert renewed.changes
+    assert renewed.ridge == 0.1
+    F = quotient.value(codes, projection).quotient
+    assert renewed.value(codes, projection).quotient == pytest.approx(F, rel=1e-10)
+    Y = codes @ projection - (codes @ projection).mean(axis=0)
+    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    memberships = spread_by_inverse(heat(X, 4) + heat(Y, 4), y)
+    labels = y.copy()
+    for c in range(4):
+        rows = [i for i in np.argsort(-memberships.max(axis=1)) if y[i] < 0 and memberships[i].argmax() == c]
+        labels[rows[: round(0.5 * len(rows))]] = c
+    assert np.sum(labels >= 0) > np.sum(y >= 0)
+    expected = dataclasses.replace(criterion, propagate=0, **balance_off(criterion)).bind(X, labels).matrices(codes)[1]
+    unbalanced = dataclasses.replace(criterion, **balance_off(criterion)).bind(X, y)
+    below = unbalanced.renew(codes @ projection).matrices(codes)[1]
+    np.testing.assert_allclose(below, expected * np.sum(y >= 0) / np.sum(labels >= 0), atol=1e-8)
+
+
+def balance_off(criterion):
+    return {"balance": 0} if hasattr(criterion, "balance") else {}
+
+
+def test_nothing_is_propagated_where_all_samples_have_labels_or_targets_are_numbers():
+    X, y, _ = sample(hidden=False)
+    for criterion in SEMI:
+        assert criterion.bind(X, y).renew is None
+    targets = np.where(y[:, None] > 1, np.nan, np.random.default_rng(0).standard_normal((N, 2)))
+    assert SMVR(k=4).bind(X, targets).renew is None
+
+
+def test_a_sample_that_no_label_reaches_stays_unlabelled():
+    graph = sp.block_diag([np.ones((3, 3)), np.ones((2, 2))], format="csr")
+    F = graphs.spread_labels(sp.csr_array(graph), np.array([0, 1, -1, -1, -1]))
+    np.testing.assert_allclose(F[2], [0.5, 0.5], atol=1e-6)
+    np.testing.assert_array_equal(F[3:], 0)
+    np.testing.assert_array_equal(surest(F, np.array([0, 1, -1, -1, -1]), 1.0)[3:], -1)

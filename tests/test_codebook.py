@@ -1,0 +1,222 @@
+"""Words and codes against their definitions, pooling against a loop over cells."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+
+from sparlow import ElasticNet, optimality_gap
+from sparlow.images import (
+    Bag,
+    Codebook,
+    DenseSIFT,
+    HistogramIntersection,
+    SpatialPyramid,
+    histogram_intersection,
+)
+from sparlow.images.coders import LaplacianCoding, LocalityConstrained, SparseCoding, Templates, nearest
+from sparlow.images.words import kmeans
+from tests.cases import stripes
+from tests.pictures import photograph
+
+# ── words and codes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def clusters(n=60, m=5, r=7, seed=0):
+    rng = np.random.default_rng(seed)
+    words = rng.random((r, m)).astype(np.float32)
+    return (words[rng.integers(r, size=n)] + 0.1 * rng.standard_normal((n, m))).astype(np.float32), words
+
+
+@pytest.mark.interpreted
+def test_nearest_words_are_those_of_all_distances():
+    X, words = clusters(r=37)
+    distances = np.linalg.norm(X[:, None].astype(float) - words, axis=2)
+    np.testing.assert_array_equal(nearest(X, words, 4), np.argsort(distances, axis=1)[:, :4])
+
+
+def plain_llc(X, words, k, ridge):
+    out = np.zeros((len(X), len(words)))
+    for row, x in zip(out, X.astype(float), strict=True):
+        near = np.argsort(np.linalg.norm(words - x, axis=1))[:k]
+        shifted = words[near] - x
+        C = shifted @ shifted.T
+        C += ridge * np.trace(C) * np.eye(k)
+        w = np.linalg.solve(C, np.ones(k))
+        row[near] = w / w.sum()
+    return out
+
+
+@pytest.mark.interpreted
+def test_llc_is_its_plain_form():
+    X, words = clusters(m=12, r=20)
+    codes = LocalityConstrained(words, 5, 1e-3)(X)
+    np.testing.assert_allclose(codes.toarray(), plain_llc(X, words, 5, 1e-3), atol=2e-4)
+    np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_llc_of_a_photograph_is_its_plain_form():
+    bag = DenseSIFT().transform([photograph()])[0]
+    words = bag.values[np.any(bag.values, axis=1)][::7].copy()
+    X = bag.values[np.any(bag.values, axis=1)][1::5]  # those of the sky are as near to all words
+    np.testing.assert_allclose(
+        LocalityConstrained(words, 5, 1e-4)(X).toarray(), plain_llc(X, words, 5, 1e-4), atol=5e-3
+    )
+
+
+@pytest.mark.interpreted
+def test_llc_of_a_descriptor_that_equals_its_words_has_equal_weights():
+    words = np.ones((3, 4), np.float32)
+    np.testing.assert_allclose(LocalityConstrained(words, 3, 1e-4)(words[:1]).toarray(), [[1 / 3] * 3], rtol=1e-5)
+
+
+@pytest.mark.interpreted
+def test_kmeans_is_as_good_as_that_of_scikit_learn_and_the_same_for_any_number_of_threads():
+    X, _ = clusters(n=150, r=5, seed=1)
+    words = kmeans(X, 5, 30, 0)
+    inertia = np.sum(np.min(np.linalg.norm(X[:, None] - words, axis=2), axis=1) ** 2)
+    assert inertia < 1.02 * KMeans(5, n_init=5, random_state=0).fit(X).inertia_
+    np.testing.assert_array_equal(words, kmeans(X, 5, 30, 0, n_jobs=2))
+
+
+@pytest.mark.interpreted
+def test_a_word_without_descriptors_gets_another():
+    X = np.repeat(np.eye(2, dtype=np.float32), 20, axis=0)
+    words = kmeans(X, 3, 3, 0)
+    assert np.all(np.isfinite(words))
+    np.testing.assert_allclose(words.sum(axis=1), 1)
+
+
+def test_sparse_coding_is_optimal():
+    X = DenseSIFT(8, 4).transform([stripes(2, 0)])[0].values
+    codebook = Codebook(32, "sparse", random_state=0).fit([Bag(X, np.zeros((len(X), 2)), (1, 1))])
+    codes = codebook.transform([Bag(X, np.zeros((len(X), 2)), (1, 1))])[0].values
+    assert optimality_gap(X, codebook.words_, ElasticNet(0.15), codes).max() < 2e-4
+    np.testing.assert_allclose(np.linalg.norm(codebook.words_, axis=1), 1, rtol=1e-5)
+
+
+def test_laplacian_codes_satisfy_their_optimality_conditions():
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((12, 8)).astype(np.float32)
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    X = rng.random((20, 8)).astype(np.float32)
+    prior, pull = ElasticNet(0.1, 0.05), 0.3
+    T = rng.random((15, 8)).astype(np.float32)
+    coder = LaplacianCoding.with_templates(D, prior, pull, T, 3, None)
+    codes = coder(X).toarray()
+
+    near = np.argsort(np.linalg.norm(X[:, None] - T, axis=2), axis=1)[:, :3]
+    similar = np.array([[np.minimum(x, T[t]).sum() for t in row] for x, row in zip(X, near, strict=True)])
+    shares = similar / similar.sum(axis=1, keepdims=True)
+    means = np.einsum("ik,ikj->ij", shares, coder.templates.codes.toarray()[near])
+    slope = (codes @ D - X) @ D.T + 2 * prior.l2 * codes + pull * (codes - means)
+    on = codes != 0
+    assert on.any()
+    np.testing.assert_allclose(slope[on], -prior.l1 * np.sign(codes[on]), atol=1e-3)
+    assert np.all(abs(slope[~on]) <= prior.l1 + 1e-3)
+
+
+def test_laplacian_without_pull_is_sparse_coding_and_pull_brings_codes_of_neighbours_together():
+    X = DenseSIFT(8, 4).transform([stripes(2, 0)])[0].values
+    bags = [Bag(X, np.zeros((len(X), 2)), (1, 1))]
+    fitted = {pull: Codebook(24, "laplacian", pull=pull, random_state=0).fit(bags) for pull in (0.0, 1.0)}
+    codes = {pull: codebook.transform(bags)[0].values for pull, codebook in fitted.items()}
+    plain = SparseCoding(fitted[0.0].words_, ElasticNet(0.15))(X)
+    np.testing.assert_allclose(codes[0.0].toarray(), plain.toarray(), atol=1e-3)
+    neighbour = nearest(X, X, 2)[:, 1]
+    apart = {pull: np.linalg.norm((c - c[neighbour]).toarray(), axis=1).mean() for pull, c in codes.items()}
+    assert apart[1.0] < 0.8 * apart[0.0]
+
+
+def test_templates_are_not_averaged_with_themselves():
+    X, _ = clusters(n=12, m=4)
+    X = abs(np.vstack([X, X[:1]]))
+    templates = Templates(X, sp.csr_array(np.eye(13, dtype=np.float32)), 3)
+    weights = templates.mean_codes(X, own=True).toarray()
+    assert not np.diag(weights).any()
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+    assert np.all((weights > 0).sum(axis=1) == 3)
+
+
+def test_codebook_says_what_is_wrong():
+    bags = DenseSIFT(8, 8).transform([stripes(0, 0)])
+    with pytest.raises(ValueError, match="too few for 1024 words"):
+        Codebook().fit(bags)
+    with pytest.raises(ValueError, match="more than there are words"):
+        Codebook(3).fit(bags)
+    with pytest.raises(ValueError, match="Expected bags"):
+        Codebook(3).fit(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="learned from 128 numbers"):
+        Codebook(6).fit(bags).transform([Bag(np.zeros((2, 5), np.float32), np.zeros((2, 2)), (1, 1))])
+
+
+# ── pooling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def random_codes(seed=0, n=40, n_words=6, size=(50, 30)):
+    rng = np.random.default_rng(seed)
+    codes = sp.random_array((n, n_words), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    codes.data -= np.float32(0.4)
+    return Bag(codes, (rng.random((n, 2)) * (np.array(size) - 1)).astype(np.float32), size)
+
+
+def plain_pool(bag, levels, pooling):
+    """Cells by comparison of coordinates with the edges of each."""
+    dense, out = bag.values.toarray(), []
+    x, y = bag.positions.T + 0.5
+    for level in levels:
+        for row in range(level):
+            for column in range(level):
+                inside = (x >= column * bag.size[0] / level) & (x < (column + 1) * bag.size[0] / level)
+                inside &= (y >= row * bag.size[1] / level) & (y < (row + 1) * bag.size[1] / level)
+                cell = dense[inside]
+                if pooling == "max":
+                    out.append(np.max(abs(cell), axis=0, initial=0))
+                else:
+                    out.append(cell.sum(axis=0) / len(dense))
+    return np.concatenate(out)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+@pytest.mark.parametrize("levels", [(1, 2, 4), (3,), (1, 3)])
+def test_pooling_is_a_loop_over_cells(pooling, levels):
+    bags = [random_codes(seed) for seed in range(3)]
+    rows = SpatialPyramid(levels, pooling, norm=None).fit_transform(bags)
+    expected = np.array([plain_pool(bag, levels, pooling) for bag in bags])
+    np.testing.assert_allclose(rows.toarray(), expected, rtol=1e-5, atol=1e-7)
+    norms = {"l1": 1, "l2": 2}
+    for name, order in norms.items():
+        scaled = SpatialPyramid(levels, pooling, norm=name).fit_transform(bags).toarray()
+        unit = expected / np.linalg.norm(expected, order, axis=1, keepdims=True)
+        np.testing.assert_allclose(scaled, unit, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.interpreted
+def test_intersection_of_weighted_pyramids_is_the_pyramid_match():
+    bags = [random_codes(seed) for seed in range(4)]
+    bags = [bag.with_values(abs(bag.values)) for bag in bags]
+    rows = SpatialPyramid(pooling="mean", level_weights="match").fit_transform(bags)
+    K = histogram_intersection(rows)
+    for i, a in enumerate(bags):
+        for j, b in enumerate(bags):
+            matches = [np.minimum(plain_pool(a, [g], "mean"), plain_pool(b, [g], "mean")).sum() for g in (1, 2, 4)]
+            new = [matches[0] - matches[1], matches[1] - matches[2], matches[2]]  # matched first at this level
+            np.testing.assert_allclose(K[i, j], new[2] + new[1] / 2 + new[0] / 4, rtol=1e-4)
+    kernel = HistogramIntersection().fit(rows[:2])
+    np.testing.assert_allclose(kernel.transform(rows), K[:, :2], rtol=1e-6)
+    with pytest.raises(ValueError, match="negative"):
+        histogram_intersection(-rows)
+    with pytest.raises(ValueError, match="features"):
+        histogram_intersection(rows, rows[:, :3])
+
+
+def test_pyramid_says_what_is_wrong():
+    bags = [random_codes()]
+    for levels in ((), (0,), (1.5,)):
+        with pytest.raises(ValueError, match="levels must be whole numbers"):
+            SpatialPyramid(levels).fit(bags)
+    with pytest.raises(ValueError, match="codes of 6 words, got 5"):
+        SpatialPyramid().fit(bags).transform([random_codes(n_words=5)])
+    with pytest.raises(ValueError, match="Expected bags"):
+        SpatialPyramid().fit(["a.jpg"])

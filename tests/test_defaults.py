@@ -1,0 +1,60 @@
+"""What is chosen from the data where the user leaves it open."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import normalize
+
+from sparlow import SparLow
+from sparlow.defaults import default_prior, likeness, spread
+
+DIGITS = normalize(load_digits().data[:600])
+
+
+def features(n=400, m=300):
+    """Centred samples of many dimensions, none much like another."""
+    return normalize(np.random.default_rng(0).standard_normal((n, m)))
+
+
+def test_likeness_is_the_median_of_the_largest_cosine():
+    cosines = np.abs(DIGITS[:300] @ DIGITS[:300].T)
+    np.fill_diagonal(cosines, 0)
+    expected = np.median(cosines.max(axis=1))
+    assert likeness(DIGITS[:300]) == pytest.approx(expected, rel=1e-12)
+    assert likeness(7 * sp.csr_array(DIGITS[:300])) == pytest.approx(expected, rel=1e-12)
+    assert likeness(np.eye(3)) == 0
+    assert likeness(np.vstack([DIGITS[:1], DIGITS[:1]])) == pytest.approx(1)
+    assert likeness(np.zeros((4, 2))) == 1  # nothing to compare
+
+
+def test_default_prior_follows_its_rule():
+    v = spread(DIGITS)
+    assert likeness(DIGITS) > 0.75
+    assert default_prior(DIGITS).l1 == pytest.approx(min(v**3, 0.22))
+    assert default_prior(3 * DIGITS).l1 == pytest.approx(3 * min(v**3, 0.22))
+    assert default_prior(DIGITS).l2 == 0.2
+    X = features()
+    assert default_prior(X).l1 == pytest.approx(min(spread(X) ** 3, 0.22) * (likeness(X) / 0.75) ** 1.5)
+    assert default_prior(X).l1 < 0.1
+
+
+def test_faithful_prior_keeps_more_of_the_sample():
+    plain, faithful = default_prior(DIGITS), default_prior(DIGITS, faithful=True)
+    assert faithful.l1 == pytest.approx(plain.l1 / 8)
+    assert faithful.l2 == pytest.approx(max(spread(DIGITS) ** 2, 0.05))
+    alike = normalize(1 + 1e-3 * features())
+    assert default_prior(alike, faithful=True).l2 == 0.05
+
+
+@pytest.mark.parametrize("criterion", ["pca", "lap"])
+def test_pca_alone_takes_the_faithful_prior(criterion):
+    model = SparLow(criterion, max_iter=0, random_state=0).fit(DIGITS[:200])
+    expected = default_prior(DIGITS[:200], faithful=criterion == "pca")
+    assert (model.prior_.l1, model.prior_.l2) == pytest.approx((expected.l1, expected.l2), rel=1e-9)
+
+
+def test_features_without_likeness_still_have_codes():
+    X = features()
+    model = SparLow("lda", max_iter=0, random_state=0).fit(X, np.arange(len(X)) % 4)
+    assert model.history_["nonzeros"][0] > 10
