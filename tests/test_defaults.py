@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from sparlow import SparLow
-from sparlow.defaults import default_prior, likeness, spread
+from sparlow.defaults import default_prior, default_proximity, kinship, likeness, spread
 
 DIGITS = normalize(load_digits().data[:600])
 
@@ -36,7 +36,22 @@ def test_default_prior_follows_its_rule():
     assert default_prior(DIGITS).l2 == 0.2
     X = features()
     assert default_prior(X).l1 == pytest.approx(min(spread(X) ** 3, 0.22) * (likeness(X) / 0.75) ** 1.5)
-    assert default_prior(X).l1 < 0.1
+    assert default_prior(X).l2 == 1
+    X = features(m=40)
+    assert default_prior(X).l2 < 1
+    assert default_prior(X).l2 == pytest.approx(0.2 / (likeness(X) / 0.75) ** 1.5)
+
+
+def test_dictionaries_of_features_stay_near_their_start():
+    X, y = features(), np.arange(400) % 4
+    assert (kinship(DIGITS), default_proximity(kinship(DIGITS))) == (1, 0)
+    assert default_proximity(kinship(X)) == pytest.approx(100 * (1 - (likeness(X) / 0.75) ** 1.5))
+    usual, named, free = (
+        SparLow("lda", n_atoms=60, max_iter=3, mu_proximity=mu, random_state=0).fit(X, y)
+        for mu in (None, default_proximity(kinship(X)), 0.0)
+    )
+    np.testing.assert_array_equal(usual.dictionary_, named.dictionary_)
+    assert usual.history_["proximity"][-1] < free.history_["proximity"][-1]
 
 
 def test_faithful_prior_keeps_more_of_the_sample():

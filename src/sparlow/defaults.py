@@ -12,8 +12,9 @@ from .priors import ElasticNet
 
 _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
-_L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
+_L1, _L2, _LEAST_L2, _MOST_L2 = 0.22, 0.2, 0.05, 1.0
 _ALIKE = 0.75
+_PROXIMITY = 100.0
 
 
 def spread(X: Any) -> float:
@@ -41,21 +42,34 @@ def likeness(X: Any) -> float:
     return float(np.median(cosines.max(axis=1)))
 
 
-def default_prior(X: Any, faithful: bool = False) -> ElasticNet:
-    """ElasticNet(l1 = s · min(v³, 0.22) · min(1, (c/0.75)^1.5), l2 = 0.2) from the samples.
+def kinship(X: Any) -> float:
+    """k = min(1, (c/0.75)^1.5), c the :func:`likeness`: 1 for images, 0.2 to 0.4 for features of many dimensions."""
+    return float(min(1.0, (likeness(X) / _ALIKE) ** 1.5))
 
-    v is their :func:`spread`, s their median norm, c their :func:`likeness`. Samples that are nearly equal (faces)
+
+def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> ElasticNet:
+    """ElasticNet(l1 = s · k · min(v³, 0.22), l2 = min(0.2/k, 1)) from the samples.
+
+    v is their :func:`spread`, s their median norm, k their :func:`kinship`. Samples that are nearly equal (faces)
     differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
     (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large
-    l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike. With ``faithful`` l1 is an eighth
-    of that and l2 = max(v², 0.05): codes that keep more of the sample.
+    l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike, or where they explain little. With
+    ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
     v = spread(X)
-    l1 = scale * min(max(v**3, 1e-4), _L1) * min(1.0, (likeness(X) / _ALIKE) ** 1.5)
-    return ElasticNet(l1 / 8, max(v**2, _LEAST_L2)) if faithful else ElasticNet(l1, _L2)
+    k = kinship(X) if k is None else k
+    l1 = scale * min(max(v**3, 1e-4), _L1) * k
+    if faithful:
+        return ElasticNet(l1 / 8, max(v**2, _LEAST_L2))
+    return ElasticNet(l1, min(_L2 / max(k, 1e-6), _MOST_L2))
+
+
+def default_proximity(k: float) -> float:
+    """μ₂ = 100 (1 − k): where samples have little in common, k their :func:`kinship`, atoms soon learn them by heart."""
+    return _PROXIMITY * (1 - k)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
-from ..defaults import default_n_atoms, default_prior
+from ..defaults import default_n_atoms, default_prior, default_proximity, kinship
 from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, within_range
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
@@ -41,6 +41,7 @@ class _Plan:
 
     criterion: Criterion
     prior: Prior
+    mu_proximity: float
     last: Array | None  # the dictionary to go on from
     seed: int
     began: float
@@ -69,9 +70,10 @@ class SparLow(CallbackSupportMixin, Projector):
     n_atoms : int, optional
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(s · min(v³, 0.22) · min(1, (c/0.75)^1.5), 0.2)``, v = 1 − ‖mean of the
-        unit-norm samples‖², c the median of the largest |cosine| of a sample with another, and s the median norm of the
-        samples (1 if they are normalised); an eighth of that l1 and ``max(v², 0.05)`` for pca.
+        What codes cost; by default ``ElasticNet(s · k · min(v³, 0.22), min(0.2/k, 1))``, v = 1 − ‖mean of the
+        unit-norm samples‖², k = min(1, (c/0.75)^1.5) with c the median of the largest |cosine| of a sample with another
+        (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of that l1 and
+        ``max(v², 0.05)`` for pca.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
@@ -83,7 +85,8 @@ class SparLow(CallbackSupportMixin, Projector):
         μ₁.
     mu_proximity : float, optional
         μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 3000 for lap,
-        300 for pca, 100 for slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes.
+        300 for pca, 100 for slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes. At
+        least 100 (1 − k), k as above.
     validation_fraction : float, optional
         Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
         all samples with so many steps.
@@ -268,11 +271,11 @@ class SparLow(CallbackSupportMixin, Projector):
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
         rng = check_random_state(self.random_state)
-        prior = default_prior(X, criterion.faithful) if self.prior is None else self.prior
+        prior, nearness = self._prior_and_proximity(criterion, X, labels)
         last = getattr(self, "dictionary_", None) if self.warm_start else None
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         rows, held = self._split(criterion, labels, X.shape[0], rng)
-        plan = _Plan(criterion, prior, last, rng.randint(np.iinfo(np.int32).max), began)
+        plan = _Plan(criterion, prior, nearness, last, rng.randint(np.iinfo(np.int32).max), began)
         if held is None:
             watch = self._learn(plan, X, labels, self.max_iter, audience)
             fitted = {**watch.summary(), **watch.state(watch.last)}
@@ -308,8 +311,7 @@ class SparLow(CallbackSupportMixin, Projector):
         D = self._first_dictionary(plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        nearness = criterion.usual_proximity(labels.bound) if self.mu_proximity is None else self.mu_proximity
-        problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, nearness, self.n_jobs)
+        problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs)
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
@@ -331,6 +333,15 @@ class SparLow(CallbackSupportMixin, Projector):
         norms = row_norms(X)
         inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
+
+    def _prior_and_proximity(self, criterion: Criterion, X: Any, labels: Labels) -> tuple[Prior, float]:
+        """The user's, or what suits the samples."""
+        if self.prior is not None and self.mu_proximity is not None:
+            return self.prior, self.mu_proximity
+        k = kinship(X)
+        usual = max(criterion.usual_proximity(labels.bound), default_proximity(k))
+        prior = default_prior(X, criterion.faithful, k) if self.prior is None else self.prior
+        return prior, usual if self.mu_proximity is None else self.mu_proximity
 
     def _split(
         self, criterion: Criterion, labels: Labels, n: int, rng: np.random.RandomState
