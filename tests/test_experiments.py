@@ -28,7 +28,7 @@ from sparlow.experiments import (
     tasks,
 )
 from sparlow.experiments import methods as methods_room
-from sparlow.experiments.methods import METHODS, Answer, NotApplicable, Problem, shifted
+from sparlow.experiments.methods import METHODS, Answer, NotApplicable, Problem, copies
 from sparlow.experiments.report import Chapter, chapters, fill
 from sparlow.experiments.results import TABLES, Table, gather
 from sparlow.experiments.rows import RowFile, packed, unpacked
@@ -117,18 +117,34 @@ def test_sequential_methods_take_no_step_and_tuning_chooses_among_priors():
     assert row["dimension"] == 8
 
 
-def test_shifts_move_images_and_keep_labels():
+def test_copies_are_moved_and_what_moves_in_is_black():
     image = np.zeros((1, 9))
     image[0, 4] = 1.0
-    X, y = shifted(image, np.array([7]), (3, 3), 1)
-    assert sorted(np.argmax(X, axis=1)) == [1, 3, 4, 5, 7]
-    assert (y == 7).all()
+    X = np.concatenate(list(copies(image, (3, 3), 1)))
+    np.testing.assert_array_equal(X[0], image[0])
+    assert sorted(np.argmax(X, axis=1)) == list(range(9))
     edge = np.zeros((1, 9))
     edge[0, [0, 4]] = 1.0
-    X, _ = shifted(edge, np.array([7]), (3, 3), 1)
-    assert sorted(np.count_nonzero(X, axis=1)) == [1, 1, 2, 2, 2]
+    X = np.concatenate(list(copies(edge, (3, 3), 1)))
+    assert sorted(np.count_nonzero(X, axis=1)) == [1, 1, 1, 1, 1, 2, 2, 2, 2]
+    np.testing.assert_allclose(np.linalg.norm(X[1:], axis=1), 1)
+    assert len(list(copies(image, None, 0))) == 1
     with pytest.raises(NotApplicable, match="one shape"):
-        shifted(image, np.array([7]), None, 1)
+        list(copies(image, None, 1))
+
+
+def test_shifted_rows_learn_from_copies_and_average_over_copies():
+    options = {"n_atoms": 30, "max_iter": 1, "n_components": 2}
+    made = {}
+    for extra in ({}, {"averaged": 1}, {"shifts": 1}):
+        one = experiment(Entry("LDA-SparLow", DIGITS, {**options, **extra}), kind="clouds")
+        row = measure(tasks(one, one.full)[0])
+        assert row["status"] == "done", row
+        made[tuple(extra)] = {name: unpacked(array) for name, array in row["arrays"].items()}
+    plain, averaged, shifted = made.values()
+    np.testing.assert_array_equal(plain["train"], averaged["train"])
+    assert not np.allclose(plain["test"], averaged["test"])
+    assert len(shifted["train"]) == 9 * len(plain["train"])
 
 
 def test_landmarks_are_named_in_the_note():

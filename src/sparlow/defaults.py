@@ -68,7 +68,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
 
 
 def default_proximity(k: float) -> float:
-    """μ₂ = 100 (1 − k): where samples have little in common, k their :func:`kinship`, atoms soon learn them by heart."""
+    """μ₂ = 100 (1 − k), k the :func:`kinship`: where samples have little in common atoms soon learn them by heart."""
     return _PROXIMITY * (1 - k)
 
 

@@ -1,15 +1,17 @@
 """Every method by its name: a problem in, an answer out.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and three more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
-random samples, map the others) and ``shifts`` (add copies of the training images moved by so many pixels). ``prior`` is
-written (l1, l2) or as a multiple of the default l1, ``criterion`` as a dict of its parameters.
+estimator, and four more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels) and ``averaged``
+(a test image's embedding is the mean over its copies moved by so many pixels). ``prior`` is written (l1, l2), as a
+multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its parameters.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
 from ..criteria import CRITERIA
@@ -26,7 +28,7 @@ from ..defaults import default_prior
 from ..estimators import SparLow, TraceQuotient
 from ..evaluation import TUNING, own_embedding, part, searched
 from ..images import kspm, llc, scspm
-from ..priors import ElasticNet
+from ..priors import ElasticNet, KLDivergence
 from ..rivals import (
     FDDL,
     LCKSVD,
@@ -40,6 +42,7 @@ from ..rivals import (
 )
 
 Array = NDArray[Any]
+Watch = Callable[[Array, Array, Array], None]
 
 
 class NotApplicable(Exception):  # noqa: N818
@@ -58,7 +61,7 @@ class Problem:
     threads: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     # called with training embedding, its labels and test embedding, at the start and after each step
-    watch: Callable[[Array, Array, Array], None] | None = None
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True)
@@ -174,19 +177,21 @@ def model(criterion: str, sequential: bool = False) -> Method:
         _refuse_single_labels(criterion, problem.y)
         options = dict(problem.options)
         options |= {"max_iter": 0} if sequential else {}
-        tune, shifts = options.pop("tune", {}), options.pop("shifts", 0)
-        X, y = (problem.X, problem.y) if not shifts else shifted(problem.X, problem.y, problem.shape, shifts)
+        tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
+        X = np.concatenate(list(copies(problem.X, problem.shape, shifts)))
+        y = np.tile(problem.y, len(X) // len(problem.X))
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
         estimator.set_params(**_arguments(criterion, X, options))
         began = time.perf_counter()
         choices = {name: [_arguments(criterion, X, {name: value})[name] for value in tune[name]] for name in tune}
         estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
-        _fit(estimator, X, y, problem)
+        test = list(copies(problem.X_test, problem.shape, averaged))
+        _fit(estimator, X, y, test, problem.watch)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
         return Answer(
             estimator.embedding_,
-            estimator.transform(problem.X_test),
+            _mean_embedding(estimator, test),
             labels=y,
             parameters={**options, **_found(estimator)},
             seconds=seconds,
@@ -202,6 +207,8 @@ def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str
     if isinstance(made.get("prior"), (int, float)):
         usual: Any = default_prior(X)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
+    elif isinstance(made.get("prior"), dict):
+        made["prior"] = KLDivergence(**made["prior"])
     elif "prior" in made:
         made["prior"] = ElasticNet(*made["prior"])
     if "criterion" in made:
@@ -209,21 +216,28 @@ def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str
     return made
 
 
-def _fit(estimator: SparLow, X: Array, y: Array, problem: Problem) -> None:
+def _fit(estimator: SparLow, X: Array, y: Array, test: Sequence[Array], watch: Watch | None) -> None:
     """Fit; a watched one shows its embeddings at the start and after each step."""
-    if problem.watch is not None:
-        watch, steps = problem.watch, estimator.max_iter
+    if watch is not None:
+        steps = estimator.max_iter
         estimator.set_params(max_iter=0).fit(X, y)
-        watch(estimator.embedding_, y, estimator.transform(problem.X_test))
+        watch(estimator.embedding_, y, _mean_embedding(estimator, test))
         estimator.set_params(max_iter=steps, dictionary=estimator.dictionary_)
 
         def step(row: dict[str, float], now: SparLow) -> None:
-            watch(now.embedding_, y, now.transform(problem.X_test))
+            watch(now.embedding_, y, _mean_embedding(now, test))
 
         estimator.set_params(callback=step)
     estimator.fit(X, y)
     if estimator.stop_reason_ == "interrupted":
         raise KeyboardInterrupt
+
+
+def _mean_embedding(estimator: SparLow, views: Sequence[Array]) -> Array:
+    """Of images of which there are several views, in the direction of their mean."""
+    if len(views) == 1:
+        return estimator.transform(views[0])
+    return np.asarray(normalize(sum(estimator.transform(view) for view in views)))
 
 
 def _found(estimator: SparLow) -> dict[str, Any]:
@@ -242,26 +256,25 @@ def _found(estimator: SparLow) -> dict[str, Any]:
     }
 
 
-def shifted(X: Array, y: Array, shape: tuple[int, int] | None, pixels: int) -> tuple[Array, Array]:
-    """The images and their copies moved by so many pixels up, down, left and right; what moves in is black."""
+def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:
+    """The images, and these moved by up to so many pixels along both axes, if any; what moves in is black."""
+    yield X
+    if not pixels:
+        return
     if shape is None:
         raise NotApplicable("shifts need images of one shape")
-    stack = X.reshape(-1, *shape)
-    moved = [stack]
-    for axis in (1, 2):
-        for step in (-pixels, pixels):
-            copy = np.roll(stack, step, axis=axis)
-            edge = slice(None, step) if step > 0 else slice(step, None)
-            copy[(slice(None),) * axis + (edge,)] = 0
-            moved.append(copy)
-    together = np.concatenate(moved).reshape(-1, X.shape[1])
-    return together / np.maximum(np.linalg.norm(together, axis=1, keepdims=True), 1e-12), np.tile(y, len(moved))
+    height, width = shape
+    framed = np.pad(X.reshape(-1, height, width), ((0, 0), (pixels, pixels), (pixels, pixels)))
+    for down, right in itertools.product(range(2 * pixels + 1), repeat=2):
+        if (down, right) != (pixels, pixels):
+            yield normalize(framed[:, down : down + height, right : right + width].reshape(X.shape))
 
 
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _DIMENSIONS = {"n_components": [30, 50, 100, 150]}
-_LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3]}
+_LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3, 0.6]}
+_SHRINKAGE = [0.1, 1.0, 10.0, 100.0, 1000.0]  # multiples of the mean diagonal: faces bear much of it
 _GRAPH = {"k": [5, 10, 20]}
 
 
@@ -274,7 +287,7 @@ def _criteria(name: str, **grid: Any) -> list[Any]:
 METHODS: dict[str, Method] = {
     "raw pixels": of_estimator(raw),
     "PCA": of_estimator(lambda p: PCA(random_state=0), _DIMENSIONS),
-    "Sparse PCA": of_estimator(lambda p: ScaledSparsePCA(), {"sparsity": [0.002, 0.006, 0.02]}),
+    "Sparse PCA": of_estimator(lambda p: ScaledSparsePCA(), {"sparsity": [0.0005, 0.002, 0.006, 0.02]}),
     "KPCA": of_estimator(lambda p: GaussianKernelPCA(), {"width": [0.3, 1.0, 3.0]}),
     "LLE": of_estimator(
         lambda p: LocallyLinearEmbedding(n_components=20, random_state=0, n_jobs=p.threads),
@@ -291,17 +304,13 @@ METHODS: dict[str, Method] = {
     ),
     "LDA": of_estimator(lda, _LDA_GRID),
     "NCA": of_estimator(nca, {"init": ["lda", "pca"]}),
-    "OLPP": of_estimator(
-        quotient("lap"), {"criterion": _criteria("lap", k=[5, 10, 20]), "shrinkage": [0.01, 0.1, 1.0]}
-    ),
-    "ONPP": of_estimator(
-        quotient("lle"), {"criterion": _criteria("lle", k=[5, 10, 20]), "shrinkage": [0.01, 0.1, 1.0]}
-    ),
+    "OLPP": of_estimator(quotient("lap"), {"criterion": _criteria("lap", k=[5, 10, 20]), "shrinkage": _SHRINKAGE}),
+    "ONPP": of_estimator(quotient("lle"), {"criterion": _criteria("lle", k=[5, 10, 20]), "shrinkage": _SHRINKAGE}),
     "SDA": of_estimator(
-        quotient("sda"), {"criterion": _criteria("sda", alpha=[0.1, 1.0, 10.0]), "shrinkage": [0.03, 0.3, 1.0]}
+        quotient("sda"), {"criterion": _criteria("sda", alpha=[0.1, 1.0, 10.0]), "shrinkage": _SHRINKAGE}
     ),
     "SDE": of_estimator(
-        quotient("slap"), {"criterion": _criteria("slap", near=[0.01, 0.1, 1.0]), "shrinkage": [0.03, 0.3, 1.0]}
+        quotient("slap"), {"criterion": _criteria("slap", near=[0.001, 0.01, 0.1]), "shrinkage": _SHRINKAGE}
     ),
     "LapRLS": of_estimator(
         lambda p: LapRLS(n_jobs=p.threads),
@@ -309,7 +318,7 @@ METHODS: dict[str, Method] = {
     ),
     "LGC": of_estimator(
         lambda p: LabelSpreading(kernel="knn", max_iter=300, n_jobs=p.threads),
-        {"n_neighbors": [7, 10, 20], "alpha": [0.2, 0.8, 0.99]},
+        {"n_neighbors": [7, 10, 20], "alpha": [0.05, 0.2, 0.8, 0.99]},
         "scikit-learn's LabelSpreading; test samples by their neighbours in the training graph",
     ),
     "SRC": of_estimator(lambda p: SRC(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.01, 0.05]}),
@@ -319,8 +328,8 @@ METHODS: dict[str, Method] = {
     "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
     "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),
     "LLC": of_estimator(lambda p: llc(random_state=p.seed, n_jobs=p.threads)),
-    "MFA": of_estimator(quotient("mfa"), {"shrinkage": [0.03, 0.1, 0.3, 1.0]}),
-    "MVR": of_estimator(quotient("mvr"), {"shrinkage": [0.03, 0.1, 0.3, 1.0]}),
+    "MFA": of_estimator(quotient("mfa"), {"shrinkage": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]}),
+    "MVR": of_estimator(quotient("mvr"), {"shrinkage": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]}),
     "FDDL": of_estimator(
         lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.005], "weight": [0.05, 0.5]}
     ),

@@ -31,11 +31,15 @@ def pictures(data: Dataset, train: Array) -> Array:
     return np.asarray(data.images, dtype=object)
 
 
-def pyramids(dimension: int) -> Any:
-    """Features of :data:`sparlow.experiments.splits.FEATURES`: so many principal components, scaled to unit norm."""
+def pyramids(dimension: int | None = None) -> Any:
+    """Features of :data:`sparlow.experiments.splits.FEATURES`: so many principal components, scaled to unit norm.
+
+    By default half as many as training pictures: the last components describe these alone, and make new pictures look
+    unlike them.
+    """
 
     def features(data: Dataset, train: Array) -> Array:
-        return normalize(_kept(data, train)[:, :dimension])
+        return normalize(_kept(data, train)[:, : dimension or max(len(train) // 2, 1)])
 
     return features
 

@@ -84,7 +84,8 @@ class Entry:
 class Size:
     """How much of an experiment is run: number of seeds, and what replaces parts of settings and options.
 
-    ``options`` replace those that an entry names. ``points`` are the values of x that are run, all by default.
+    ``options`` are SparLow's, and replace those that an entry of another method names. ``points`` are the values of x
+    that are run, all by default.
     ``minutes`` is about what it costs on two cores.
     """
 
@@ -96,7 +97,8 @@ class Size:
 
     def of(self, entry: Entry) -> Entry:
         """The entry at this size."""
-        changed = {name: value for name, value in self.options.items() if name in entry.options}
+        ours = "Spar" in entry.method and entry.method != "Sparse PCA"
+        changed = {name: value for name, value in self.options.items() if ours or name in entry.options}
         return replace(entry, setting=replace(entry.setting, **self.setting), options={**entry.options, **changed})
 
 

@@ -41,6 +41,7 @@ def pixels(data: Dataset, train: Array) -> Array:
 
 # Set and rows to learn from -> vectors of all images: what has to be learned for it (a codebook) sees the rows alone.
 FEATURES: dict[str, Callable[[Dataset, Array], Array]] = {"pixels": pixels, "pictures": pictures}
+FEATURES["pyramids"] = pyramids()
 FEATURES |= {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
 
 
