@@ -1,5 +1,8 @@
 """Laws of encode: optimality over priors, dictionaries and scales; equal to independent solvers; kind to inputs."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -347,3 +350,24 @@ def test_a_warm_start_larger_than_the_last_working_set_reloads_what_they_share()
     assert np.diff(start.indptr)[0] < 64 < np.diff(start.indptr)[1]
     codes = encode(X, D, prior, start=start)
     assert np.max(optimality_gap(X, D, prior, codes)) < 1e-12
+
+
+_BITS = """
+import hashlib
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import normalize
+from sparlow import ElasticNet, encode
+X = normalize(load_digits().data)
+codes = encode(X, X[:100], ElasticNet(0.1, 0.2), n_jobs=1)
+print(hashlib.sha256(codes.data.tobytes()).hexdigest())
+"""
+
+
+def test_the_process_that_compiles_gives_the_bits_of_later_ones(tmp_path):
+    """Kernels in memory and kernels from the cache must hold the same code: their parts are inlined, not linked."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", _BITS]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
+    )
+    assert first == second

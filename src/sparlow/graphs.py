@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import gen_batches
 
 from . import _kernels
 from .parallel import Threads, frozen
@@ -24,6 +25,7 @@ Array = NDArray[Any]
 
 _EXACT = 20_000  # samples up to which neighbours are searched exactly
 _FEW = 500  # samples of a class up to which an exact search costs no more than one through an index
+_QUERIES = 4096  # samples whose neighbours are searched at once
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
 
 
@@ -177,7 +179,8 @@ def neighbours(X: Any, k: int, queries: Any = None, n_jobs: int | None = None) -
 def _search(X: Any, most: int, approximate: bool, n_jobs: int | None) -> Callable[[int, Any], tuple[Array, Array]]:
     """A function (k ≤ most, queries or None) -> distances and indices, which shares an index among its calls."""
     if not approximate:
-        return lambda k, queries: NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(X).kneighbors(queries)
+        exact = NearestNeighbors(n_jobs=n_jobs).fit(X)
+        return lambda k, queries: exact.kneighbors(queries, n_neighbors=k)
     # one thread: with more, what it finds depends on their number
     index = _descent().NNDescent(X, n_neighbors=max(most + 1, 15), random_state=0, n_jobs=1)
     return lambda k, queries: _found(index, k) if queries is None else index.query(queries, k=k)[::-1]
@@ -305,8 +308,10 @@ def class_neighbours(
             rows.append(np.repeat(own, k))
             columns.append(own[search(k, None)[1]].ravel())
         found, index = np.full((n, width), np.inf), np.zeros((n, width), int)
-        found[others], hits = search(width, X[others])
-        index[others] = own[hits]
+        for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that a search makes of its queries
+            rest = others[batch]
+            found[rest], hits = search(width, X[rest])
+            index[rest] = own[hits]
         distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
     within = joined(n, np.concatenate(rows), np.concatenate(columns), np.ones(sum(map(len, rows))))
     samples, slots = np.nonzero(np.isfinite(distance[known]))

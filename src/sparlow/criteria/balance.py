@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from .. import graphs
 from ..graphs import Structure
@@ -16,6 +17,7 @@ from .base import n_classes
 Array = NDArray[Any]
 
 _HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
+_ROWS = 2048  # samples whose edges are measured at once
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -44,14 +46,17 @@ def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
     """The Laplacian of ``graph``, each edge divided by a power of the mean squared length of its pair of classes."""
-    edges = graph.tocoo()
-    lengths = np.empty(edges.nnz)
-    for first in range(0, edges.nnz, 1 << 16):
-        part = slice(first, first + (1 << 16))
-        lengths[part] = np.sum((Y[edges.row[part]] - Y[edges.col[part]]) ** 2, axis=1)
     c = n_classes(labels)
-    pairs = labels[edges.row] * c + labels[edges.col]
-    counts, sums = np.bincount(pairs, minlength=c * c), np.bincount(pairs, lengths, minlength=c * c)
-    means = (sums / np.maximum(counts, 1))[pairs]
-    weights = _weights(means, power)
-    return graphs.laplacian(sp.csr_array((weights, (edges.row, edges.col)), shape=graph.shape))
+    counts, sums = np.zeros(c * c), np.zeros(c * c)
+    pairs = np.empty(graph.nnz, np.int32)
+    for rows in gen_batches(graph.shape[0], _ROWS):
+        edges = slice(graph.indptr[rows.start], graph.indptr[rows.stop])
+        ends = graph.indices[edges]
+        starts = np.repeat(np.arange(rows.start, rows.stop), np.diff(graph.indptr[rows.start : rows.stop + 1]))
+        pairs[edges] = labels[starts] * c + labels[ends]
+        counts += np.bincount(pairs[edges], minlength=c * c)
+        sums += np.bincount(pairs[edges], np.sum((Y[starts] - Y[ends]) ** 2, axis=1), minlength=c * c)
+    present = counts > 0
+    table = np.zeros(c * c)
+    table[present] = _weights(sums[present] / counts[present], power)
+    return graphs.laplacian(sp.csr_array((table[pairs], graph.indices, graph.indptr), shape=graph.shape))
