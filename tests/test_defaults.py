@@ -7,9 +7,11 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from sparlow import SparLow
+from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_prior, default_proximity, kinship, likeness, spread
 
 DIGITS = normalize(load_digits().data[:600])
+TARGET = load_digits().target[:600]
 
 
 def features(n=400, m=300):
@@ -57,15 +59,16 @@ def test_dictionaries_of_features_stay_near_their_start():
 def test_faithful_prior_keeps_more_of_the_sample():
     plain, faithful = default_prior(DIGITS), default_prior(DIGITS, faithful=True)
     assert faithful.l1 == pytest.approx(plain.l1 / 8)
-    assert faithful.l2 == pytest.approx(max(spread(DIGITS) ** 2, 0.05))
+    assert faithful.l2 == pytest.approx((spread(DIGITS) / 0.55) ** 4)
+    assert 0.05 < faithful.l2 < 1
     alike = normalize(1 + 1e-3 * features())
     assert default_prior(alike, faithful=True).l2 == 0.05
 
 
-@pytest.mark.parametrize("criterion", ["pca", "lap"])
-def test_pca_alone_takes_the_faithful_prior(criterion):
-    model = SparLow(criterion, max_iter=0, random_state=0).fit(DIGITS[:200])
-    expected = default_prior(DIGITS[:200], faithful=criterion == "pca")
+@pytest.mark.parametrize("criterion", list(CRITERIA))
+def test_criteria_without_labels_take_the_faithful_prior(criterion):
+    model = SparLow(criterion, max_iter=0, random_state=0).fit(DIGITS[:200], TARGET[:200])
+    expected = default_prior(DIGITS[:200], faithful=criterion in ("pca", "lle", "lap"))
     assert (model.prior_.l1, model.prior_.l2) == pytest.approx((expected.l1, expected.l2), rel=1e-9)
 
 

@@ -133,7 +133,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
     finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
     finer.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
-    finer.add_argument("--shrinkage", type=float, default=0.1, help="default: 0.1")
+    finer.add_argument("--shrinkage", type=float, help="default: 0.1, and 10 for lap and lle")
     finer.add_argument("--mu-coherence", type=float, default=0.0, help="default: 0")
     finer.add_argument("--mu-proximity", type=float)
     finer.add_argument("--n-iter-no-change", type=int, default=5, metavar="N", help="patience on the held-out share")

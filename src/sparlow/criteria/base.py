@@ -31,7 +31,8 @@ class Criterion(ABC):
     that real-valued or multi-label targets are accepted too. ``proximity`` is the weight μ₂ of g_d if the user names
     none: criteria that no label checks would give up what the codes say of the samples. ``fewest_per_class`` is the
     number of samples that each class must have. ``faithful`` asks for a milder default prior: codes that keep more of
-    the sample, where the criterion has nothing else to go by.
+    the sample, where the criterion has nothing else to go by. ``shrinkage`` is what is added to the diagonal of B if
+    the user names nothing, as a multiple of its mean.
     """
 
     supervision: ClassVar[str] = "none"
@@ -39,6 +40,7 @@ class Criterion(ABC):
     proximity: ClassVar[float] = 0.0
     fewest_per_class: ClassVar[int] = 1
     faithful: ClassVar[bool] = False
+    shrinkage: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

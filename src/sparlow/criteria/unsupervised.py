@@ -42,6 +42,8 @@ class LLE(Criterion):
     """
 
     proximity = 10_000.0
+    faithful = True
+    shrinkage = 10.0
     k: int = 10
     reg: float = 1e-3
 
@@ -66,6 +68,8 @@ class LAP(Criterion):
     """
 
     proximity = 3000.0
+    faithful = True
+    shrinkage = 10.0
     k: int = 10
     graph: Any = dataclasses.field(default=None, compare=False)
 

@@ -73,14 +73,15 @@ class SparLow(CallbackSupportMixin, Projector):
         What codes cost; by default ``ElasticNet(s · k · min(v³, 0.22), min(0.2/k, 1))``, v = 1 − ‖mean of the
         unit-norm samples‖², k = min(1, (c/0.75)^1.5) with c the median of the largest |cosine| of a sample with another
         (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of that l1 and
-        ``max(v², 0.05)`` for pca.
+        ``(v/0.55)⁴``, between 0.05 and 1, for pca, lle and lap.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
-    shrinkage : float, default=0.1
-        Multiple of tr(B)/r added to the diagonal of B, B at the first codes.
+    shrinkage : float, optional
+        Multiple of tr(B)/r added to the diagonal of B, B at the first codes; by default 0.1, and 10 for lap and lle,
+        which would otherwise follow directions of hardly any variance.
     mu_coherence : float, default=0.0
         μ₁.
     mu_proximity : float, optional
@@ -171,7 +172,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "prior": [Prior, None],
         "dictionary": [StrOptions(set(LEARNERS)), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, None, closed="left"), None],
         "mu_coherence": [Interval(Real, 0, None, closed="left")],
         "mu_proximity": [Interval(Real, 0, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
@@ -197,7 +198,7 @@ class SparLow(CallbackSupportMixin, Projector):
         prior: Prior | None = None,
         dictionary: Any = "ksvd",
         max_iter: int = 10,
-        shrinkage: float = 0.1,
+        shrinkage: float | None = None,
         mu_coherence: float = 0.0,
         mu_proximity: float | None = None,
         validation_fraction: float | None = None,
@@ -315,7 +316,8 @@ class SparLow(CallbackSupportMixin, Projector):
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
-        start = problem.start(D, self.shrinkage, codes)
+        shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
+        start = problem.start(D, shrinkage, codes)
         watch.row(start, None)
         result = learn(
             problem, start, max_iter=max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step

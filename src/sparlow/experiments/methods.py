@@ -248,7 +248,7 @@ def _found(estimator: SparLow) -> dict[str, Any]:
         "prior": repr(estimator.prior_),
         "n_atoms": estimator.n_atoms_,
         "n_components": estimator.n_components_,
-        "shrinkage": estimator.shrinkage,
+        "shrinkage": estimator.criterion_.shrinkage if estimator.shrinkage is None else estimator.shrinkage,
         "n_iter": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
         "nonzeros": [round(float(history["nonzeros"][i]), 2) for i in (0, -1)],

@@ -34,13 +34,13 @@ class Samples:
     test_rows: Array
 
 
-def pixels(data: Dataset, train: Array) -> Array:
+def pixels(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
     """Grey values scaled to unit norm."""
-    return normalize(data.images)
+    return normalize(data.images[train]), normalize(data.images[test])
 
 
-# Set and rows to learn from -> vectors of all images: what has to be learned for it (a codebook) sees the rows alone.
-FEATURES: dict[str, Callable[[Dataset, Array], Array]] = {"pixels": pixels, "pictures": pictures}
+# Set, rows to learn from and rows to test on -> vectors of both; what has to be learned (a codebook) sees the first.
+FEATURES: dict[str, Callable[[Dataset, Array, Array], tuple[Array, Array]]] = {"pixels": pixels, "pictures": pictures}
 FEATURES["pyramids"] = pyramids()
 FEATURES |= {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
 
@@ -59,14 +59,14 @@ def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = No
         train = rng.permutation(train)[: setting.train]
     if setting.test is not None:
         test = rng.permutation(test)[: setting.test]
-    vectors = FEATURES[setting.features](data, train)
+    X, X_test = FEATURES[setting.features](data, train, test)
     y = data.labels[train]
     if setting.labels is not None:
         y = _hidden(y, setting.labels, rng)
     if setting.transductive:
-        rows, y = np.concatenate([train, test]), np.concatenate([y, np.full(len(test), -1)])
-        return Samples(vectors[rows], y, vectors[test], data.labels[test], data.shape, rows, test)
-    return Samples(vectors[train], y, vectors[test], data.labels[test], data.shape, train, test)
+        X, y = np.concatenate([X, X_test]), np.concatenate([y, np.full(len(test), -1)])
+        train = np.concatenate([train, test])
+    return Samples(X, y, X_test, data.labels[test], data.shape, train, test)
 
 
 def _parts(data: Dataset, setting: Setting, seed: int) -> tuple[Array, Array]:

@@ -175,7 +175,7 @@ def _fig5c() -> tuple[Entry, ...]:
 _STEADY = {"mu_coherence": 0.01, "mu_proximity": 1.0}
 _FREE = {"mu_coherence": 0.0, "mu_proximity": 0.0}
 _TWENTY = {"max_iter": 20}
-_SHIFTED = {"shifts": 1, "n_atoms": 2000, "max_iter": 15}  # five times the samples bear more atoms
+_SHIFTED = {"shifts": 1, "n_atoms": 3000, "max_iter": 15}  # nine times the samples bear more atoms
 _FIG6_USPS = {"LDA-SparLow": (95.3, 97.9), "MFA-SparLow": (95.3, 97.7), "MVR-SparLow": (94.4, 97.3)}
 _FIG6_PIE = {"LDA-SparLow": (96.7, 98.6), "MFA-SparLow": (97.0, 98.8), "MVR-SparLow": (96.0, 98.1)}
 
@@ -358,11 +358,14 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         (
             *_fig6(USPS, {**_TWENTY, **_STEADY}, _FIG6_USPS),
-            *(Entry(method, USPS, _SHIFTED, label=f"{method} + shifts") for method in ("LDA-SparLow", "MVR-SparLow")),
+            Entry("LDA-SparLow", USPS, _SHIFTED, label="LDA-SparLow + shifts"),
+            Entry("LDA-SparLow", USPS, {**_SHIFTED, "averaged": 1}, label="LDA-SparLow + shifts, averaged"),
         ),
         Size(3, 60),
         _FIG6_QUICK,
         axes=_TRACE,
+        remark="+ shifts: training images also moved by one pixel along both axes, nine times as many; averaged: the "
+        "embedding of a test image is the mean over its nine copies.",
     ),
     Experiment(
         "fig6d",
