@@ -101,11 +101,13 @@ def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Te
     kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
-    rows = rows.tocsr()[kept].toarray()
+    rows = rows.tocsr()[kept]
     if not arguments.components:
-        return rows, kept, joblib.hash(words.words_)
+        return rows.toarray(), kept, joblib.hash(words.words_)
     if len(kept) < 2:
         raise UserError("One picture has no principal components: give more, or --components 0.")
-    axes = PCA(min(arguments.components, len(kept) - 1, rows.shape[1]), random_state=arguments.seed)
-    rows = normalize(axes.fit_transform(rows.astype(np.float32))).astype(np.float32)
+    count = min(arguments.components, len(kept) - 1, rows.shape[1])
+    few = 2 * count > len(kept)  # then the dense rows are small; many pictures stay sparse
+    axes = PCA(count, svd_solver="full" if few else "arpack", random_state=arguments.seed)
+    rows = normalize(axes.fit_transform((rows.toarray() if few else rows).astype(np.float32))).astype(np.float32)
     return rows, kept, joblib.hash((words.words_, axes.mean_, axes.components_))

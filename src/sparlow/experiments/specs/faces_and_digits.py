@@ -17,7 +17,7 @@ PIE = Setting("pie", per_class=120)
 SCENES = Setting("scenes15", per_class=100, features="pyramids")
 
 _QUICK_DIGITS = {"train": 1000, "test": 1000}
-_QUICK_FACES = {"per_class": 15, "test": 1000}
+_QUICK_FACES = {"per_class": 10, "test": 500}
 QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
 
 # Where a figure does not vary them, numbers of atoms and steps and the prior are the library's defaults.
@@ -287,7 +287,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         _fig3(),
         Size(3, 90),
-        Size(1, 1, {"train": 700, "test": 700}, QUICK_MODEL),
+        Size(1, 1, {"train": 300, "test": 300}, QUICK_MODEL),
         axes=_TRACE,
         remark="Printed for 15-Scenes: K-SVD 95.8 to 97.5, ODL 95.5 to 97.5, RLS-DLA 95.2 to 97.3, flat after five "
         "steps. Here also on USPS and on PIE with 30 images per subject.",
@@ -298,7 +298,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "lines",
         _fig4(),
         Size(3, 900),
-        Size(1, 2, _QUICK_FACES, points=(340, 680)),
+        Size(1, 1, {"per_class": 10, "test": 500}, points=(340,)),
         axes=("atoms", "accuracy (%)"),
         remark="SRC, FDDL and LC-KSVD classify by themselves, the others by 1NN. Here with 30 images per subject, "
         "where the printed values are for 120.",
