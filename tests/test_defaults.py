@@ -44,6 +44,11 @@ def test_default_prior_follows_its_rule():
     assert default_prior(X).l2 == pytest.approx(0.2 / (likeness(X) / 0.75) ** 1.5)
 
 
+def test_samples_that_share_nothing_still_get_sparse_codes():
+    assert (kinship(np.eye(50)), default_prior(np.eye(50)).l2) == (0.1, 1.0)
+    assert default_prior(np.eye(50)).l1 == pytest.approx(0.022)
+
+
 def test_dictionaries_of_features_stay_near_their_start():
     X, y = features(), np.arange(400) % 4
     assert (kinship(DIGITS), default_proximity(kinship(DIGITS))) == (1, 0)

@@ -1,7 +1,10 @@
 """One BLAS thread inside, as many as before outside, however contexts overlap."""
 
+import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from threadpoolctl import threadpool_info
 
 from sparlow.parallel import Threads
@@ -41,3 +44,38 @@ def test_contexts_of_several_threads_restore_what_was():
         worker.join()
     assert set(seen) == {1}
     assert blas_threads() == before
+
+
+def test_an_interrupt_waits_for_the_kernel_and_is_an_interrupt_then():
+    done = []
+
+    def kernel(chunk):
+        signal.raise_signal(signal.SIGINT)
+        done.append(chunk)  # not cut short
+        return chunk
+
+    for n_jobs in (1, 2):
+        with pytest.raises(KeyboardInterrupt), Threads(n_jobs) as threads:
+            list(threads.map(kernel, range(3)))
+        assert done[0] == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt), Threads(1):
+        kernel(7)  # outside of map: at the end of the context
+    assert done[-1] == 7
+
+
+def test_interrupts_are_left_to_a_handler_of_ones_own():
+    came = []
+    before = signal.signal(signal.SIGINT, lambda *_: came.append(1))
+    try:
+        with Threads(1):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == [1]
+
+
+def test_contexts_in_other_threads_and_in_one_another_leave_interrupts_alone():
+    with ThreadPoolExecutor(1) as pool, Threads(1), Threads(1):
+        pool.submit(lambda: Threads(1).__enter__().__exit__(None, None, None)).result()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

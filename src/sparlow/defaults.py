@@ -15,6 +15,7 @@ _FEWEST_ATOMS = 100
 _L1, _L2, _LEAST_L2, _MOST_L2 = 0.22, 0.2, 0.05, 1.0
 _ALIKE = 0.75
 _SPREAD = 0.55  # of digits
+_LEAST_KINSHIP = 0.1  # less, and codes would be dense
 _PROXIMITY = 100.0
 
 
@@ -44,8 +45,8 @@ def likeness(X: Any) -> float:
 
 
 def kinship(X: Any) -> float:
-    """k = min(1, (c/0.75)^1.5), c the :func:`likeness`: 1 for images, 0.2 to 0.4 for features of many dimensions."""
-    return float(min(1.0, (likeness(X) / _ALIKE) ** 1.5))
+    """k = (c/0.75)^1.5 between 0.1 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
+    return float(np.clip((likeness(X) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
 def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> ElasticNet:
@@ -65,7 +66,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
     l1 = scale * min(max(v**3, 1e-4), _L1) * k
     if faithful:
         return ElasticNet(l1 / 8, float(np.clip((v / _SPREAD) ** 4, _LEAST_L2, _MOST_L2)))
-    return ElasticNet(l1, min(_L2 / max(k, 1e-6), _MOST_L2))
+    return ElasticNet(l1, min(_L2 / k, _MOST_L2))
 
 
 def default_proximity(k: float) -> float:

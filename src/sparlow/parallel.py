@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +32,7 @@ class Threads:
         self._n = joblib.effective_n_jobs(n_jobs)
 
     def __enter__(self) -> Threads:
+        self._interrupts = _Interrupts()
         _hold_blas()
         self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
         return self
@@ -39,9 +41,15 @@ class Threads:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         _release_blas()
+        self._interrupts.close()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
         """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
+        for result in self._results(function, chunks):
+            self._interrupts.heed()
+            yield result
+
+    def _results(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
         if self._pool is None:
             yield from map(function, chunks)
             return
@@ -52,6 +60,35 @@ class Threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+class _Interrupts:
+    """Ctrl-C held back until compiled kernels have returned, for numba loses its way if one comes in between.
+
+    Only where Python's own handler is in charge, and in the main thread, which alone is interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._came = False
+        main = threading.current_thread() is threading.main_thread()
+        self._ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._ours:
+            signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._came = True
+
+    def heed(self) -> None:
+        """Let go an interrupt that came."""
+        if self._came:
+            self._came = False
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Interrupts are no longer held back."""
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.heed()
 
 
 _lock = threading.Lock()

@@ -71,9 +71,9 @@ class SparLow(CallbackSupportMixin, Projector):
         Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
     prior : Prior, optional
         What codes cost; by default ``ElasticNet(s · k · min(v³, 0.22), min(0.2/k, 1))``, v = 1 − ‖mean of the
-        unit-norm samples‖², k = min(1, (c/0.75)^1.5) with c the median of the largest |cosine| of a sample with another
-        (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of that l1 and
-        ``(v/0.55)⁴``, between 0.05 and 1, for pca, lle and lap.
+        unit-norm samples‖², k = (c/0.75)^1.5, between 0.1 and 1, with c the median of the largest |cosine| of a sample
+        with another (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of
+        that l1 and ``(v/0.55)⁴``, between 0.05 and 1, for pca, lle and lap.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
         labelled, or atoms of your own.
