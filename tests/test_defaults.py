@@ -9,6 +9,7 @@ from sklearn.preprocessing import normalize
 from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_prior, default_proximity, kinship, likeness, spread
+from sparlow.dictionaries import learn_dictionary
 
 DIGITS = normalize(load_digits().data[:600])
 TARGET = load_digits().target[:600]
@@ -81,3 +82,18 @@ def test_features_without_likeness_still_have_codes():
     X = features()
     model = SparLow("lda", max_iter=0, random_state=0).fit(X, np.arange(len(X)) % 4)
     assert model.history_["nonzeros"][0] > 10
+
+
+@pytest.mark.parametrize(("labelled", "class_wise"), [(200, True), (40, True), (39, False), (0, False)])
+def test_classes_get_atoms_of_their_own_where_labels_are_as_many_as_atoms(monkeypatch, labelled, class_wise):
+    seen = []
+
+    def learner(method, X, n_atoms, y=None, **options):
+        seen.append(None if y is None else np.sum(y >= 0))
+        return learn_dictionary(method, X, n_atoms, y, **options)
+
+    monkeypatch.setattr("sparlow.estimators.sparlow.learn_dictionary", learner)
+    y = np.where(np.arange(200) < labelled, TARGET[:200], -1)
+    criterion = "sda" if labelled else "pca"
+    SparLow(criterion, n_atoms=40, max_iter=0, random_state=0).fit(DIGITS[:200], y)
+    assert seen == [labelled if class_wise else None]

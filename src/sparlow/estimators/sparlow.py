@@ -75,8 +75,8 @@ class SparLow(CallbackSupportMixin, Projector):
         with another (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of
         that l1 and ``(v/0.55)⁴``, between 0.05 and 1, for pca, lle and lap.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
-        The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where all samples are
-        labelled, or atoms of your own.
+        The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
+        at least as many labels as atoms, or atoms of your own.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
     shrinkage : float, optional
@@ -376,11 +376,18 @@ class SparLow(CallbackSupportMixin, Projector):
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
-        # with few labels there is too little for atoms of each class, and none to spare with fewer atoms than classes
-        class_wise = labels.y is not None and labels.y.min() >= 0 and n_atoms >= len(np.unique(labels.y))
+        class_wise = self._class_wise(labels, n_atoms)
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if class_wise else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
+
+    @staticmethod
+    def _class_wise(labels: Labels, n_atoms: int) -> bool:
+        """Whether each class gets atoms of its own: where there are as many labels as atoms, and atoms as classes."""
+        if labels.y is None:
+            return False
+        counts = np.bincount(labels.y[labels.y >= 0])
+        return len(counts) <= n_atoms <= counts.sum()
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)
