@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import subspace_angles
+from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
 
 from sparlow import LDA, SLAP, ElasticNet, SparLow, TraceQuotient, encode, problem, trace_ratio
 from tests import cases
@@ -224,3 +226,12 @@ def test_samples_of_zeros_are_fine():
     for name in cases.CRITERIA:
         model = small(name, 4, max_iter=1).fit(samples, labels_for(name))
         assert np.all(np.isfinite(model.transform(samples)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_of_unit_norm_are_not_copied(dtype):
+    X = normalize(load_digits().data[:50]).astype(dtype)
+    X[3] = 0
+    model = SparLow()
+    assert model._scaled(X) is X
+    np.testing.assert_allclose(model._scaled(3 * X), X, atol=1e-6)

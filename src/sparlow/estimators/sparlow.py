@@ -328,11 +328,13 @@ class SparLow(CallbackSupportMixin, Projector):
     # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _scaled(self, X: Any) -> Any:
-        """Samples of unit norm; zeros stay zero."""
+        """Samples of unit norm; zeros stay zero, and samples that have it already are not copied."""
         if not self.normalize:
             return check_samples(X)
         X = within_range(X)
         norms = row_norms(X)
+        if np.all((np.abs(norms - 1) <= 8 * np.finfo(X.dtype).eps) | (norms == 0)):
+            return X
         inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
 
