@@ -14,7 +14,6 @@ _MOST_ATOMS = 1000
 _FEWEST_ATOMS = 100
 _L1, _L2, _LEAST_L2, _MOST_L2 = 0.22, 0.2, 0.05, 1.0
 _ALIKE = 0.75
-_SPREAD = 0.55  # of digits
 _LEAST_KINSHIP = 0.1  # less, and codes would be dense
 _PROXIMITY = 100.0
 
@@ -56,7 +55,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
     differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
     (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large
     l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike, or where they explain little. With
-    ``faithful`` l1 is an eighth of that and l2 = (v/0.55)⁴, between 0.05 and 1: codes that keep more of the sample.
+    ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
@@ -65,7 +64,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
     k = kinship(X) if k is None else k
     l1 = scale * min(max(v**3, 1e-4), _L1) * k
     if faithful:
-        return ElasticNet(l1 / 8, float(np.clip((v / _SPREAD) ** 4, _LEAST_L2, _MOST_L2)))
+        return ElasticNet(l1 / 8, max(v**2, _LEAST_L2))
     return ElasticNet(l1, min(_L2 / k, _MOST_L2))
 
 

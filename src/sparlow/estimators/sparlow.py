@@ -73,7 +73,7 @@ class SparLow(CallbackSupportMixin, Projector):
         What codes cost; by default ``ElasticNet(s · k · min(v³, 0.22), min(0.2/k, 1))``, v = 1 − ‖mean of the
         unit-norm samples‖², k = (c/0.75)^1.5, between 0.1 and 1, with c the median of the largest |cosine| of a sample
         with another (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of
-        that l1 and ``(v/0.55)⁴``, between 0.05 and 1, for pca, lle and lap.
+        that l1 and ``max(v², 0.05)`` for pca, lle and lap.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
         at least as many labels as atoms, or atoms of your own.
