@@ -150,8 +150,8 @@ def solvers():
             chosen = first.criterion_
             encoded = None if chosen.supervision == "none" else labels
             quotient = chosen.bind(X, encoded, 2)
-            problem = SOLVERS[solver](X, first.prior_, quotient, D, first.n_components_, 0.0, chosen.proximity, 2)
-            start = problem.start(D, first.shrinkage)
+            problem = SOLVERS[solver](X, first.prior_, quotient, D, first.n_components_, 0.0, first.mu_proximity_, 2)
+            start = problem.start(D, first.shrinkage_)
             reached = {}
 
             def note(step, problem=problem, reached=reached):

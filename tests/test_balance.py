@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from sparlow import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, graphs
+from sparlow.criteria import balance
 from sparlow.criteria.propagation import surest
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest
@@ -159,3 +160,14 @@ def test_a_sample_that_no_label_reaches_stays_unlabelled():
     np.testing.assert_allclose(F[2], [0.5, 0.5], atol=1e-6)
     np.testing.assert_array_equal(F[3:], 0)
     np.testing.assert_array_equal(surest(F, np.array([0, 1, -1, -1, -1]), 1.0)[3:], -1)
+
+
+def test_edges_are_weighed_the_same_in_any_batches(monkeypatch):
+    rng = np.random.default_rng(0)
+    Y, labels = rng.standard_normal((60, 3)), np.arange(60) % 4
+    _, between = graphs.class_neighbours(Y, labels, 3, 5)
+    whole = balance._balanced_edges(Y, labels, between, 1.0)
+    monkeypatch.setattr(balance, "_EDGES", 7)
+    monkeypatch.setattr(graphs, "_QUERIES", 7)
+    parts = balance._balanced_edges(Y, labels, graphs.class_neighbours(Y, labels, 3, 5)[1], 1.0)
+    np.testing.assert_allclose((whole @ Y), (parts @ Y), rtol=1e-12, atol=1e-12)

@@ -239,6 +239,14 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     assert any((tmp_path / "cache").rglob("*"))
 
 
+@pytest.mark.parametrize(("components", "width"), [(None, 7), (3, 3), (14, 14), (500, 14)])
+def test_features_have_half_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
+    words = [] if components is None else ["--components", components]
+    code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
+    assert (code, told["width"]) == (0, width)
+    np.testing.assert_allclose(np.linalg.norm(np.load(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
+
+
 @pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
 def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
     words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]

@@ -96,3 +96,21 @@ def test_classes_get_atoms_of_their_own_where_labels_are_as_many_as_atoms(monkey
     criterion = "sda" if labelled else "pca"
     SparLow(criterion, n_atoms=40, max_iter=0, random_state=0).fit(DIGITS[:200], y)
     assert seen == [labelled if class_wise else None]
+
+
+def test_repeated_labelled_samples_are_not_enough_for_atoms_of_each_class():
+    X = np.vstack([DIGITS[:25], DIGITS[:25], DIGITS[100:300]])
+    y = np.r_[TARGET[:25], TARGET[:25], np.full(200, -1)]
+    assert SparLow("sda", n_atoms=40, max_iter=0, random_state=0).fit(X, y).n_atoms_ == 40
+
+
+@pytest.mark.parametrize("criterion", list(CRITERIA))
+def test_default_shrinkage_and_proximity_are_those_of_the_criterion(criterion):
+    model = SparLow(criterion, n_atoms=30, n_components=2, max_iter=0, random_state=0).fit(DIGITS[:200], TARGET[:200])
+    assert model.shrinkage_ == (10 if criterion in ("lap", "lle") else 0.1)
+    assert model.mu_proximity_ == CRITERIA[criterion].proximity
+    named = SparLow(criterion, n_atoms=30, n_components=2, max_iter=0, random_state=0, shrinkage=0.5, mu_proximity=3.0)
+    named.fit(DIGITS[:200], TARGET[:200])
+    assert (named.shrinkage_, named.mu_proximity_) == (0.5, 3.0)
+    if criterion != "pca":  # which has a trace in its denominator
+        assert model.ridge_ / named.ridge_ == pytest.approx(model.shrinkage_ / 0.5)

@@ -79,3 +79,17 @@ def test_contexts_in_other_threads_and_in_one_another_leave_interrupts_alone():
     with ThreadPoolExecutor(1) as pool, Threads(1), Threads(1):
         pool.submit(lambda: Threads(1).__enter__().__exit__(None, None, None)).result()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_is_heeded_by_the_innermost_map():
+    done = []
+
+    def kernel(chunk):
+        done.append(chunk)
+        if chunk == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), Threads(1) as outer:
+        for _ in outer.map(lambda part: list(Threads(1).__enter__().map(kernel, range(10))), range(3)):
+            pass
+    assert done == [0, 1]

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import joblib
 import numpy as np
@@ -65,23 +65,27 @@ class Threads:
 class _Interrupts:
     """Ctrl-C held back until compiled kernels have returned, for numba loses its way if one comes in between.
 
-    Only where Python's own handler is in charge, and in the main thread, which alone is interrupted.
+    Only where Python's own handler is in charge, and in the main thread, which alone is interrupted. Contexts within
+    one another share what came.
     """
 
+    came: ClassVar[bool] = False
+
     def __init__(self) -> None:
-        self._came = False
-        main = threading.current_thread() is threading.main_thread()
-        self._ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._main = threading.current_thread() is threading.main_thread()
+        self._ours = self._main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._ours:
+            _Interrupts.came = False
             signal.signal(signal.SIGINT, self._note)
 
-    def _note(self, number: int, frame: Any) -> None:
-        self._came = True
+    @staticmethod
+    def _note(number: int, frame: Any) -> None:
+        _Interrupts.came = True
 
     def heed(self) -> None:
         """Let go an interrupt that came."""
-        if self._came:
-            self._came = False
+        if self._main and _Interrupts.came:
+            _Interrupts.came = False
             raise KeyboardInterrupt
 
     def close(self) -> None:

@@ -135,7 +135,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
     finer.add_argument("--shrinkage", type=float, help="default: 0.1, and 10 for lap and lle")
     finer.add_argument("--mu-coherence", type=float, default=0.0, help="default: 0")
-    finer.add_argument("--mu-proximity", type=float)
+    finer.add_argument("--mu-proximity", type=float, help="default: what the criterion and the samples ask for")
     finer.add_argument("--n-iter-no-change", type=int, default=5, metavar="N", help="patience on the held-out share")
     finer.add_argument("--refresh-every", type=int, default=2, metavar="N", help="steps between balancings of pairs")
     finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")

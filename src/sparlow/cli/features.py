@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, default=8, metavar="PIXELS", help="default: 8")
     parser.add_argument("--words", type=int, default=1024, metavar="N", help="size of the codebook; default: 1024")
     parser.add_argument("--coding", choices=("llc", "hard", "sparse", "laplacian"), default="llc", help="default: llc")
-    parser.add_argument("--components", type=int, default=1000, metavar="N", help="of PCA; 0: none; default: 1000")
+    parser.add_argument(
+        "--components", type=int, metavar="N", help="of PCA; 0: none; default: half as many as pictures, at most 1000"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of sampling and k-means; default: 0")
     parser.add_argument("--cache", metavar="DIR", help="keep each picture's row there: a stopped run goes on")
     parser.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
@@ -102,12 +104,13 @@ def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Te
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
     rows = rows.tocsr()[kept]
-    if not arguments.components:
+    if arguments.components == 0:
         return rows.toarray(), kept, joblib.hash(words.words_)
     if len(kept) < 2:
         raise UserError("One picture has no principal components: give more, or --components 0.")
-    count = min(arguments.components, len(kept) - 1, rows.shape[1])
-    few = 2 * count > len(kept)  # then the dense rows are small; many pictures stay sparse
+    asked = arguments.components or max(min(len(kept) // 2, 1000), 1)
+    count = min(asked, len(kept) - 1, rows.shape[1])
+    few = 2 * count > min(rows.shape)  # then the dense rows are small; many pictures stay sparse
     axes = PCA(count, svd_solver="full" if few else "arpack", random_state=arguments.seed)
     rows = normalize(axes.fit_transform((rows.toarray() if few else rows).astype(np.float32))).astype(np.float32)
     return rows, kept, joblib.hash((words.words_, axes.mean_, axes.components_))

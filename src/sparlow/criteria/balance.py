@@ -17,7 +17,7 @@ from .base import n_classes
 Array = NDArray[Any]
 
 _HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
-_ROWS = 2048  # samples whose edges are measured at once
+_EDGES = 1 << 16  # edges that are measured at once
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -49,10 +49,9 @@ def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) 
     c = n_classes(labels)
     counts, sums = np.zeros(c * c), np.zeros(c * c)
     pairs = np.empty(graph.nnz, np.int32)
-    for rows in gen_batches(graph.shape[0], _ROWS):
-        edges = slice(graph.indptr[rows.start], graph.indptr[rows.stop])
-        ends = graph.indices[edges]
-        starts = np.repeat(np.arange(rows.start, rows.stop), np.diff(graph.indptr[rows.start : rows.stop + 1]))
+    rows = np.repeat(np.arange(graph.shape[0], dtype=np.int32), np.diff(graph.indptr))
+    for edges in gen_batches(graph.nnz, _EDGES):
+        starts, ends = rows[edges], graph.indices[edges]
         pairs[edges] = labels[starts] * c + labels[ends]
         counts += np.bincount(pairs[edges], minlength=c * c)
         sums += np.bincount(pairs[edges], np.sum((Y[starts] - Y[ends]) ** 2, axis=1), minlength=c * c)

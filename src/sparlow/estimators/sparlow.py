@@ -42,6 +42,7 @@ class _Plan:
     criterion: Criterion
     prior: Prior
     mu_proximity: float
+    shrinkage: float
     last: Array | None  # the dictionary to go on from
     seed: int
     began: float
@@ -139,6 +140,8 @@ class SparLow(CallbackSupportMixin, Projector):
         Steps made, and steps of the model: fewer where a held-out part chose them.
     n_components_, n_atoms_ : int
         The dimension of the embedding and the number of atoms.
+    shrinkage_, mu_proximity_ : float
+        The shrinkage and the μ₂ in use.
     ridge_ : float
         What shrinkage added to the diagonal of B.
     stop_reason_ : str
@@ -276,7 +279,8 @@ class SparLow(CallbackSupportMixin, Projector):
         last = getattr(self, "dictionary_", None) if self.warm_start else None
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         rows, held = self._split(criterion, labels, X.shape[0], rng)
-        plan = _Plan(criterion, prior, nearness, last, rng.randint(np.iinfo(np.int32).max), began)
+        shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
+        plan = _Plan(criterion, prior, nearness, shrinkage, last, rng.randint(np.iinfo(np.int32).max), began)
         if held is None:
             watch = self._learn(plan, X, labels, self.max_iter, audience)
             fitted = {**watch.summary(), **watch.state(watch.last)}
@@ -287,7 +291,7 @@ class SparLow(CallbackSupportMixin, Projector):
             if watch.reason not in ("interrupted", "stopped by callback"):
                 fitted |= self._learn_from_all(plan, X, labels, watch.best_step)
         audience.close(fitted)
-        return fitted
+        return {**fitted, "shrinkage_": shrinkage}
 
     def _learn_from_all(self, plan: _Plan, X: Any, labels: Labels, n_steps: int) -> dict[str, Any]:
         """The model again, from the held-out samples too, with the number of steps that was best on them."""
@@ -316,8 +320,7 @@ class SparLow(CallbackSupportMixin, Projector):
         codes = problem.code(D)
         self._check_codes(codes, D, X, prior)
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
-        shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
-        start = problem.start(D, shrinkage, codes)
+        start = problem.start(D, plan.shrinkage, codes)
         watch.row(start, None)
         result = learn(
             problem, start, max_iter=max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
@@ -378,18 +381,22 @@ class SparLow(CallbackSupportMixin, Projector):
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
-        class_wise = self._class_wise(labels, n_atoms)
+        class_wise = self._class_wise(X, labels, n_atoms)
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if class_wise else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
 
     @staticmethod
-    def _class_wise(labels: Labels, n_atoms: int) -> bool:
-        """Whether each class gets atoms of its own: where there are as many labels as atoms, and atoms as classes."""
+    def _class_wise(X: Any, labels: Labels, n_atoms: int) -> bool:
+        """Whether each class gets atoms of its own.
+
+        If all samples are labelled, or as many distinct ones as there are to be atoms; and if each class can get one.
+        """
         if labels.y is None:
             return False
-        counts = np.bincount(labels.y[labels.y >= 0])
-        return len(counts) <= n_atoms <= counts.sum()
+        known = labels.y >= 0
+        enough = known.all() or n_atoms <= len(distinct_rows(X[known]))
+        return bool(enough and n_atoms >= len(np.unique(labels.y[known])))
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)
@@ -427,6 +434,7 @@ class SparLow(CallbackSupportMixin, Projector):
             "n_components_": U.shape[1],
             "n_atoms_": len(U),
             "ridge_": problem.quotient.ridge,
+            "mu_proximity_": problem.mu_proximity,
             "_centre": centre.astype(dtype),
             "_mean_image": (mean_code @ now.dictionary).astype(dtype),
             "_radius": radius,

@@ -9,6 +9,7 @@ multiple of the default l1 or as a dict of the parameters of KLDivergence, ``cri
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,13 +93,13 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
     def method(problem: Problem) -> Answer:
         options = dict(problem.options)
         choices = {**(grid or {}), **options.pop("tune", {})}
-        landmarks = options.pop("landmarks", None)
+        landmarks, shifts = options.pop("landmarks", None), options.pop("shifts", 0)
         estimator = build(problem).set_params(**options)
         choices = {name: values for name, values in choices.items() if name not in options}
         began = time.perf_counter()
         estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
-        X, y = problem.X, problem.y
+        X, y = _with_copies(problem, shifts)
         said = note
         if landmarks is not None and len(y) > landmarks:
             X, y = part(X, y, problem.seed, landmarks)
@@ -106,7 +107,8 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
         estimator.fit(X, y)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
         known = {name: getattr(estimator, name) for name in choices}
-        return _answered(estimator, problem, {**options, **known}, seconds, said)
+        shown = dataclasses.replace(problem, X=X, y=y) if shifts else problem
+        return _answered(estimator, shown, {**options, **known}, seconds, said)
 
     return method
 
@@ -127,7 +129,7 @@ def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], s
         return Answer(predicted=predicted, parameters=parameters, seconds=seconds, note=note)
     train, test = own_embedding(estimator, problem.X), estimator.transform(problem.X_test)
     arrays = {"components": estimator.components_} if hasattr(estimator, "components_") else {}
-    return Answer(train, test, parameters=parameters, seconds=seconds, note=note, arrays=arrays)
+    return Answer(train, test, labels=problem.y, parameters=parameters, seconds=seconds, note=note, arrays=arrays)
 
 
 def raw(problem: Problem) -> Any:
@@ -178,8 +180,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         options = dict(problem.options)
         options |= {"max_iter": 0} if sequential else {}
         tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
-        X = np.concatenate(list(copies(problem.X, problem.shape, shifts)))
-        y = np.tile(problem.y, len(X) // len(problem.X))
+        X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
         estimator.set_params(**_arguments(criterion, X, options))
         began = time.perf_counter()
@@ -205,7 +206,7 @@ def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str
     """SparLow's arguments from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual: Any = default_prior(X)
+        usual: Any = default_prior(X, CRITERIA[criterion].faithful)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])
@@ -237,7 +238,8 @@ def _mean_embedding(estimator: SparLow, views: Sequence[Array]) -> Array:
     """Of images of which there are several views, in the direction of their mean."""
     if len(views) == 1:
         return estimator.transform(views[0])
-    return np.asarray(normalize(sum(estimator.transform(view) for view in views)))
+    mean = np.mean([estimator.transform(view) for view in views], axis=0)
+    return np.asarray(normalize(mean) if estimator.normalize_embedding and mean.shape[1] > 1 else mean)
 
 
 def _found(estimator: SparLow) -> dict[str, Any]:
@@ -248,12 +250,19 @@ def _found(estimator: SparLow) -> dict[str, Any]:
         "prior": repr(estimator.prior_),
         "n_atoms": estimator.n_atoms_,
         "n_components": estimator.n_components_,
-        "shrinkage": estimator.criterion_.shrinkage if estimator.shrinkage is None else estimator.shrinkage,
+        "shrinkage": estimator.shrinkage_,
+        "mu_proximity": round(estimator.mu_proximity_, 3),
         "n_iter": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
         "nonzeros": [round(float(history["nonzeros"][i]), 2) for i in (0, -1)],
         "quotient": [float(f"{history['quotient'][i]:.4g}") for i in (0, -1)],
     }
+
+
+def _with_copies(problem: Problem, pixels: int) -> tuple[Array, Array]:
+    """Training images and their moved copies, and the labels of all."""
+    X = np.concatenate(list(copies(problem.X, problem.shape, pixels))) if pixels else problem.X
+    return X, np.tile(problem.y, len(X) // len(problem.X))
 
 
 def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:
@@ -273,8 +282,9 @@ def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Arr
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _DIMENSIONS = {"n_components": [30, 50, 100, 150]}
-_LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3, 0.6]}
+_LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
 _SHRINKAGE = [0.1, 1.0, 10.0, 100.0, 1000.0]  # multiples of the mean diagonal: faces bear much of it
+_FEW_LABELS = [0.03, 0.3, 3.0, 30.0, 300.0]
 _GRAPH = {"k": [5, 10, 20]}
 
 
@@ -307,10 +317,10 @@ METHODS: dict[str, Method] = {
     "OLPP": of_estimator(quotient("lap"), {"criterion": _criteria("lap", k=[5, 10, 20]), "shrinkage": _SHRINKAGE}),
     "ONPP": of_estimator(quotient("lle"), {"criterion": _criteria("lle", k=[5, 10, 20]), "shrinkage": _SHRINKAGE}),
     "SDA": of_estimator(
-        quotient("sda"), {"criterion": _criteria("sda", alpha=[0.1, 1.0, 10.0]), "shrinkage": _SHRINKAGE}
+        quotient("sda"), {"criterion": _criteria("sda", alpha=[0.1, 1.0, 10.0]), "shrinkage": _FEW_LABELS}
     ),
     "SDE": of_estimator(
-        quotient("slap"), {"criterion": _criteria("slap", near=[0.001, 0.01, 0.1]), "shrinkage": _SHRINKAGE}
+        quotient("slap"), {"criterion": _criteria("slap", near=[0.001, 0.01, 0.1, 1.0]), "shrinkage": _FEW_LABELS}
     ),
     "LapRLS": of_estimator(
         lambda p: LapRLS(n_jobs=p.threads),

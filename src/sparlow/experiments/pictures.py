@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import zipfile
 from typing import Any
 
 import joblib
@@ -61,13 +62,18 @@ def _kept(train: Array, test: Array, name: str) -> Array:
 
 
 def _marks(images: Array) -> list[Any]:
-    """What tells pictures apart: name, size and date of a file, or the picture itself."""
-    return [
-        (os.fspath(image), (seen := os.stat(image)).st_size, seen.st_mtime_ns)
-        if isinstance(image, (str, os.PathLike))
-        else image
-        for image in images
-    ]
+    """What tells pictures apart: name, size and date of a file, or its checksum in an archive; or the picture."""
+    return [_mark(image) for image in images]
+
+
+def _mark(image: Any) -> Any:
+    if isinstance(image, zipfile.Path):
+        member = image.root.getinfo(image.at)
+        return str(image), member.file_size, member.CRC
+    if isinstance(image, (str, os.PathLike)):
+        seen = os.stat(image)
+        return os.fspath(image), seen.st_size, seen.st_mtime_ns
+    return image
 
 
 def _components(train: Array, test: Array) -> Array:

@@ -174,7 +174,7 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
     )
     answer = METHODS[entry.method](problem)
     outcome: dict[str, Any] = {
-        "n_train": len(samples.y),
+        "n_train": len(samples.y if answer.labels is None else answer.labels),
         "n_test": len(samples.y_test),
         "parameters": plain(answer.parameters),
         "seconds": {name: round(value, 2) for name, value in answer.seconds.items()},
@@ -220,7 +220,8 @@ def _faces(samples: Samples, answer: Answer) -> dict[str, Array]:
 def _cloud(samples: Samples, answer: Answer) -> dict[str, Array]:
     assert answer.train is not None
     assert answer.test is not None
-    return {"train": answer.train, "y": samples.y, "test": answer.test, "y_test": samples.y_test}
+    y = samples.y if answer.labels is None else answer.labels
+    return {"train": answer.train, "y": y, "test": answer.test, "y_test": samples.y_test}
 
 
 def _thumbnails(samples: Samples, answer: Answer) -> dict[str, Array]:

@@ -161,7 +161,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
         ),
         Size(3, 60),
-        Size(1, 1, {"per_class": 10, "test": 300}, QUICK_MODEL),
+        Size(1, 1, {"per_class": 20, "test": 300}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF + _LIGHT + " The printed values rest on ready-made features that are not at hand.",
     ),
@@ -173,6 +173,6 @@ CATEGORIES: tuple[Experiment, ...] = (
         Size(1, 60),
         Size(1, 1, {"per_class": 3, "test": 250}, QUICK_MODEL, points=(64, 256)),
         axes=("PCA dimension", "1NN accuracy (%)"),
-        remark=_PICTURES + ".",
+        remark=_PICTURES + "." + _LIGHT,
     ),
 )

@@ -287,7 +287,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         _fig3(),
         Size(3, 90),
-        Size(1, 1, {"train": 300, "test": 300}, QUICK_MODEL),
+        Size(1, 1, {"train": 700, "test": 300}, QUICK_MODEL),
         axes=_TRACE,
         remark="Printed for 15-Scenes: K-SVD 95.8 to 97.5, ODL 95.5 to 97.5, RLS-DLA 95.2 to 97.3, flat after five "
         "steps. Here also on USPS and on PIE with 30 images per subject.",
@@ -360,6 +360,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
             *_fig6(USPS, {**_TWENTY, **_STEADY}, _FIG6_USPS),
             Entry("LDA-SparLow", USPS, _SHIFTED, label="LDA-SparLow + shifts"),
             Entry("LDA-SparLow", USPS, {**_SHIFTED, "averaged": 1}, label="LDA-SparLow + shifts, averaged"),
+            Entry("raw pixels", USPS, {"shifts": 1}, label="raw pixels + shifts"),
+            Entry("PCA", USPS, {"shifts": 1}, label="PCA + shifts"),
         ),
         Size(3, 60),
         _FIG6_QUICK,
