@@ -127,7 +127,7 @@ def test_conjugate_gradients_find_the_leading_subspace(rng):
     assert result.evaluation.value == pytest.approx(values[:3].sum(), rel=1e-8)
     assert subspace_angles(result.evaluation.point, Q[:, :3]).max() < 1e-4
     assert problem.count == 1 + result.n_evaluations
-    costs = [start.value, *(step.evaluation.value for step in result.steps)]
+    costs = [start.value, *(step.value for step in result.steps)]
     assert np.all(np.diff(costs) > 0)
     assert result.reason in ("value converged", "gradient vanished", "no step raises the value")
     assert result.steps[0].restarted

@@ -1,5 +1,7 @@
 """The joint cost: its gradient through the solver, its value, and what conjugate gradients make of it."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from sparlow import problem as joint
 from sparlow.coding import encode
 from sparlow.problem import SOLVERS, Eliminated, Together, learn
 from tests import cases
+from tests.digits import X, Y, small
 
 N, M, R, COMPONENTS = 36, 9, 14, 3
 
@@ -60,7 +63,7 @@ def test_cost_never_falls_and_no_evaluation_is_repeated(name, solver):
     task, D = problem(cases.CRITERIA[name], solver=solver)
     start = task.start(D, shrinkage=0.1)
     result = learn(task, start, max_iter=6)
-    values = [start.value, *(step.evaluation.value for step in result.steps)]
+    values = [start.value, *(step.value for step in result.steps)]
     assert len(values) > 2
     assert np.all(np.diff(values) >= 0)
     assert values[-1] > values[0]
@@ -132,3 +135,21 @@ def test_atoms_that_no_sample_uses_have_no_part_in_the_projection():
     assert np.all(np.linalg.norm(first.quotient.embedding, axis=0) > 0)
     again = task.evaluate(cases.unit(D + 0.001), first)
     assert not again.projection[np.diff(again.codes.tocsc().indptr) == 0].any()
+
+
+@pytest.mark.parametrize("criterion", ["lda", "pca"])
+def test_evaluations_are_let_go_when_they_are_no_longer_needed(monkeypatch, criterion):
+    """One is as large as the codes: whatever the number of steps, the present one and a trial live, hardly more."""
+    made, most = [], []
+    evaluation = joint.JointProblem._evaluation
+
+    def noted(*args):
+        now = evaluation(*args)
+        made.append(weakref.ref(now))
+        most.append(sum(one() is not None for one in made))
+        return now
+
+    monkeypatch.setattr(joint.JointProblem, "_evaluation", noted)
+    model = small(criterion, max_iter=6, tol=0, mu_proximity=0, callback=lambda row: None).fit(X, Y)
+    assert model.n_iter_ == 6
+    assert max(most) <= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,9 +31,10 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One accepted step, as the callback sees it."""
+    """One accepted step. The callback sees its evaluation too, which is not kept: it is as large as the codes."""
 
     evaluation: Any
+    value: float
     step: float  # length of the step: the multiple of the direction that was taken
     gradient_norm: float  # at the point it started from
     n_evaluations: int  # of the line search
@@ -55,6 +56,11 @@ class Result:
     def n_iter(self) -> int:
         """Accepted steps."""
         return len(self.steps)
+
+    def handed_over(self) -> Any:
+        """The evaluation, which this result then no longer holds."""
+        evaluation, self.evaluation = self.evaluation, None
+        return evaluation
 
 
 def conjugate_beta(manifold: Manifold, point: Point, new: Point, carried: Point, old_slope: float) -> float:
@@ -102,8 +108,9 @@ def maximise(
         The value never falls over its steps. An interrupt (Ctrl-C) ends it with the last accepted step.
 
     """
-    now, began = start, time.perf_counter()
-    result = Result(now, "max_iter reached", next_length=first_length)
+    began = time.perf_counter()
+    result = Result(start, "max_iter reached", next_length=first_length)
+    del start  # let go as soon as a better one is there
     try:
         _climb(problem, manifold, result, max_iter, tol, grad_tol, max_evaluations, callback, began)
     except KeyboardInterrupt:
@@ -145,8 +152,9 @@ def _climb(
         memory = _Memory.carried(manifold, now.point, reached.point, length, G, direction)
         slow = slow + 1 if reached.value - now.value <= tol * abs(reached.value) else 0
         result.evaluation = reached
-        result.steps.append(Step(reached, length, norm, trials, restarted, time.perf_counter() - began))
-        if callback is not None and callback(result.steps[-1]):
+        step = Step(None, reached.value, length, norm, trials, restarted, time.perf_counter() - began)
+        result.steps.append(step)
+        if callback is not None and callback(replace(step, evaluation=reached)):
             result.reason = "stopped by callback"
             return
         if slow == 2:
@@ -202,6 +210,7 @@ def _line_search(
         if not np.isfinite(gain):
             length *= 0.1
             continue
+        del reached
         # the maximum of the parabola through value, slope and this trial
         best = 0.5 * slope * length**2 / (slope * length - gain)
         length = min(max(best, 0.1 * length), 0.5 * length)

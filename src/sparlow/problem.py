@@ -231,18 +231,19 @@ def learn(
     """Conjugate gradients in rounds of ``refresh_every`` steps, the criterion renewed and balanced before each."""
     changes = problem.quotient.changes
     total = Result(start, "max_iter reached", next_length=_FIRST_MOVE * float(np.sqrt(len(problem.anchor))))
+    del start  # evaluations are large: none is held for longer than it is needed
     slow = 0
     while total.n_iter < max_iter:
         try:
-            now = problem.refresh(total.evaluation)
+            total.evaluation = problem.refresh(total.evaluation)
         except KeyboardInterrupt:
             total.reason = "interrupted"
             break
-        left = max_iter - total.n_iter
+        left, before = max_iter - total.n_iter, total.evaluation.value
         part = maximise(
             problem,
             problem.manifold(),
-            now,
+            total.handed_over(),
             max_iter=min(refresh_every, left) if changes else left,
             first_length=total.next_length,
             tol=tol,
@@ -251,7 +252,7 @@ def learn(
         total.evaluation, total.next_length = part.evaluation, part.next_length
         total.steps += part.steps
         total.n_evaluations += part.n_evaluations
-        slow = slow + 1 if part.evaluation.value - now.value <= tol * part.n_iter * abs(now.value) else 0
+        slow = slow + 1 if part.evaluation.value - before <= tol * part.n_iter * abs(before) else 0
         if part.reason != "max_iter reached" or slow == 2:
             total.reason = "value converged" if slow == 2 else part.reason
             break

@@ -317,13 +317,14 @@ class SparLow(CallbackSupportMixin, Projector):
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
         problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs)
-        codes = problem.code(D)
-        self._check_codes(codes, D, X, prior)
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
-        start = problem.start(D, plan.shrinkage, codes)
-        watch.row(start, None)
         result = learn(
-            problem, start, max_iter=max_iter, refresh_every=self.refresh_every, tol=self.tol, callback=watch.step
+            problem,
+            watch.begin(problem.start(D, plan.shrinkage, self._checked(problem.code(D), D, X, prior))),
+            max_iter=max_iter,
+            refresh_every=self.refresh_every,
+            tol=self.tol,
+            callback=watch.step,
         )
         watch.last, watch.reason = result.evaluation, watch.reason or result.reason
         return watch
@@ -409,9 +410,10 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError(f"{name} has atoms of norm zero.")
         return D / norms
 
-    def _check_codes(self, codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:
+    def _checked(self, codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> sp.csr_array:
+        """The codes, if they are not all zero."""
         if codes.nnz:
-            return
+            return codes
         largest = max(float(abs(X[i : i + 512] @ D.T).max()) for i in range(0, X.shape[0], 512))
         hint = f"l1 below {largest:.3g}, for instance ElasticNet({largest / 10:.1g})"
         what = f"l1={prior.l1:.3g}" if isinstance(prior, ElasticNet) else str(prior)

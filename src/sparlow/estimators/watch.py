@@ -62,11 +62,16 @@ class Watch:
             stop, self.reason = True, "held-out score no longer rises"
         return stop
 
+    def begin(self, now: Evaluation) -> Evaluation:
+        """Record the start, and give it back."""
+        self.row(now, None)
+        return now
+
     def row(self, now: Evaluation, step: Step | None) -> dict[str, float]:
         """Record a row; for the start ``step`` is None."""
         number = len(self.rows)
         score = self._held_out(now)
-        if score > self.best_score or self.best is None:
+        if self.X_held is not None and (score > self.best_score or self.best is None):
             self.best, self.best_step, self.best_score = now, number, score
         nan = float("nan")
         self.rows.append(
