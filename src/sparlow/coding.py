@@ -167,25 +167,9 @@ def pullback(
     if np.any(_infeasible(prior, codes)):
         raise ValueError(f"codes has negative entries, which {prior} does not allow: are they of another prior?")
     entries = _gradient_entries(gradient, codes)
-    _, _, curvature, _ = prior.compiled()
-    curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
-    largest = m if codes.nnz and curv.min() > _FLAT else r
-
+    parts = chunks(n, max(D.shape))
     with Threads(n_jobs) as threads:
-        G, _ = _gram(D, threads)
-
-        def solve(rows: slice) -> Array:
-            indptr, indices, curv_rows = _rows_of(codes, rows, curv)
-            weights = entries(rows)
-            _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(G), largest)
-            for first, last in itertools.pairwise(indptr):
-                if last - first > largest:
-                    part = slice(first, last)
-                    weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
-            return weights
-
-        parts = chunks(n, max(D.shape))
-        Q = sp.csr_array((np.concatenate(list(threads.map(solve, parts))), codes.indices, codes.indptr), shape=(n, r))
+        Q = _solved(D, prior, codes, entries, threads, parts)
         if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
             return _dense_products(X, D, codes, Q, threads, parts)
         return _sparse_products(X, D, codes, Q, threads)
@@ -408,6 +392,30 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
     return plain
 
 
+def _solved(
+    D: Array, prior: Prior, codes: sp.csr_array, entries: Any, threads: Threads, parts: list[slice]
+) -> sp.csr_array:
+    """Q, with β = K⁻¹ w on the support of each sample."""
+    r, m = D.shape
+    _, _, curvature, _ = prior.compiled()
+    curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
+    largest = m if codes.nnz and curv.min() > _FLAT else r
+    G, _ = _gram(D, threads)
+
+    def solve(rows: slice) -> Array:
+        indptr, indices, curv_rows = _rows_of(codes, rows, curv)
+        weights = entries(rows)
+        _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(G), largest)
+        for first, last in itertools.pairwise(indptr):
+            if last - first > largest:
+                part = slice(first, last)
+                weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
+        return weights
+
+    solved = np.concatenate(list(threads.map(solve, parts)))
+    return sp.csr_array((solved, codes.indices, codes.indptr), shape=codes.shape)
+
+
 def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
     """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
     scaled = D / np.sqrt(h)[:, None]
@@ -421,22 +429,24 @@ def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
 def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
     """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
     r, m = D.shape
-    columns = sp.csr_array((np.arange(Q.nnz), Q.indices, Q.indptr), shape=Q.shape).tocsc()
-    q_t, phi_t = Q.data[columns.data], codes.data[columns.data]
-    bounds, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+    places = np.arange(Q.nnz, dtype=Q.indptr.dtype)
+    columns = sp.csr_array((places, Q.indices, Q.indptr), shape=Q.shape).tocsc()
+    del places
+    bounds = columns.indptr.astype(np.int64)
     indptr, indices, q = _rows_of(Q, slice(0, Q.shape[0]))
     dense = np.empty((Q.shape[0], 0), D.dtype) if sp.issparse(X) else np.ascontiguousarray(X)
-    inputs = (*frozen(bounds, samples, q_t, phi_t), indptr, indices, q, *frozen(codes.data, dense))
+    rows = (indptr, indices, q, *frozen(codes.data, dense))
     gradient = np.empty((r, m), D.dtype)
 
     def block(atoms: slice) -> None:
         size = atoms.stop - atoms.start
+        part = slice(bounds[atoms.start], bounds[atoms.stop])
+        local, samples = bounds[atoms.start : atoms.stop + 1] - part.start, columns.indices[part].astype(np.int32)
+        q_t, phi_t = Q.data[columns.data[part]], codes.data[columns.data[part]]
         QtX, S = np.zeros((size, dense.shape[1]), D.dtype), np.zeros((size, r), D.dtype)
-        _kernels.transposed_products(*inputs, atoms.start, QtX, S)
+        _kernels.transposed_products(*frozen(local, samples, q_t, phi_t), *rows, QtX, S)
         if sp.issparse(X):
-            entries = slice(bounds[atoms.start], bounds[atoms.stop])
-            local = bounds[atoms.start : atoms.stop + 1] - bounds[atoms.start]
-            QtX = (sp.csr_array((q_t[entries], samples[entries], local), shape=(size, Q.shape[0])) @ X).toarray()
+            QtX = (sp.csr_array((q_t, samples, local), shape=(size, Q.shape[0])) @ X).toarray()
         gradient[atoms] = QtX - S @ D
 
     list(threads.map(block, chunks(r, max(D.shape))))

@@ -45,12 +45,12 @@ def solve_supports(indptr, indices, curv, weights, G, largest):
 
 
 @kernel
-def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, first, QtX, S):
-    """Rows ``first, first + 1, …`` of QᵀX and of S = QᵀΦ + ΦᵀQ; ``*_t`` hold the columns (CSC) of those atoms."""
+def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, QtX, S):
+    """Rows of QᵀX and of S = QᵀΦ + ΦᵀQ for some atoms, of which ``*_t`` hold the columns (CSC)."""
     m = X.shape[1]
     for j in range(QtX.shape[0]):
         out, s_row = QtX[j], S[j]
-        for s in range(indptr_t[first + j], indptr_t[first + j + 1]):
+        for s in range(indptr_t[j], indptr_t[j + 1]):
             i, q_ij, phi_ij = samples[s], q_t[s], phi_t[s]
             subtract_multiple(out, -q_ij, X[i], m)
             for t in range(indptr[i], indptr[i + 1]):
