@@ -293,6 +293,30 @@ def test_an_interrupted_fit_makes_no_row(tmp_path, monkeypatch):
     assert row_file(one, tmp_path).read() == []
 
 
+def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def fit(self, X, y):
+        self.stop_reason_ = "interrupted"
+        return self
+
+    monkeypatch.setattr(methods_room.SparLow, "fit", fit)
+    words = [
+        "reproduce",
+        "table1",
+        "--on",
+        "digits",
+        "--quick",
+        "-o",
+        str(tmp_path),
+        "--methods",
+        "raw pixels",
+        "Lap-SparLow",
+    ]
+    assert main(words) == 130
+    said = capsys.readouterr().err
+    assert f"1 of 2 rows are kept in {tmp_path}" in said
+    assert "the same command goes on" in said
+
+
 def test_rows_say_what_was_measured(tmp_path):
     one = experiment(Entry("PCA", DIGITS, {"n_components": 10}), measures=("1nn", "svm"))
     run(tasks(one, one.full, threads=1), tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..samples import IMAGE_SUFFIXES, is_image
 from .arguments import writable
-from .terminal import OK, Terminal, UserError
+from .terminal import INTERRUPTED, OK, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
 EXAMPLES = """\
@@ -99,7 +99,13 @@ def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Te
         verbose=verbose,
     )
     bags = descriptors.fit(files).transform(files)
-    rows = pyramid.fit_transform(words.fit(bags).transform(bags))
+    try:
+        rows = pyramid.fit_transform(words.fit(bags).transform(bags))
+    except KeyboardInterrupt:
+        kept = (
+            f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR it would go on from here"
+        )
+        raise UserError(f"interrupted; {kept}.", INTERRUPTED) from None
     kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")

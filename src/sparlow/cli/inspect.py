@@ -47,7 +47,9 @@ def describe(held: ModelFile) -> dict[str, Any]:
             "prior": str(model.prior_),
             "n_components": model.n_components_,
             "n_atoms": model.n_atoms_,
+            "shrinkage": model.shrinkage_,
             "ridge": model.ridge_,
+            "mu_proximity": model.mu_proximity_,
         },
         "learning": {
             "steps_made": model.n_iter_,

@@ -7,7 +7,7 @@ import argparse
 from ..experiments import command
 from ..experiments.command import EXAMPLES, SUMMARY, add_arguments
 from ..experiments.run import run as measure
-from .terminal import OK, WORK_FAILED, WRONG_USE, Terminal, UserError, table
+from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError, table
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
@@ -37,4 +37,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 def _measure(plan: command.Plan, arguments: argparse.Namespace, terminal: Terminal) -> int:
     work = plan.open_tasks(arguments.again)
     progress = command.Progress(len(work), terminal.note)
-    return measure(work, plan.output, jobs=arguments.jobs, again=True, report=progress)
+    try:
+        return measure(work, plan.output, jobs=arguments.jobs, again=True, report=progress)
+    except KeyboardInterrupt:
+        said = f"{progress.ready} of {len(work)} rows are kept in {plan.output}: the same command goes on from there"
+        raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
