@@ -102,10 +102,8 @@ def _rows(files: list[pathlib.Path], arguments: argparse.Namespace, terminal: Te
     try:
         rows = pyramid.fit_transform(words.fit(bags).transform(bags))
     except KeyboardInterrupt:
-        kept = (
-            f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR it would go on from here"
-        )
-        raise UserError(f"interrupted; {kept}.", INTERRUPTED) from None
+        said = f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR a stopped run goes on"
+        raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
     kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
