@@ -298,24 +298,24 @@ def class_neighbours(
     n = X.shape[0]
     known = np.flatnonzero(labels >= 0)
     many = len(known) > _EXACT and _descent() is not None
-    nearest, distance = np.zeros((n, 0), int), np.zeros((n, 0))
+    nearest, distance = np.zeros((len(known), 0), int), np.zeros((len(known), 0))
     rows, columns = [], []
     for c in range(labels.max() + 1):
-        own, others = np.flatnonzero(labels == c), known[labels[known] != c]
+        own, others = np.flatnonzero(labels == c), np.flatnonzero(labels[known] != c)
         k, width = min(k_within, len(own) - 1), min(k_between, len(own))
         search = _search(X[own], k, many and len(own) > _FEW, n_jobs)
         if k > 0:
             rows.append(np.repeat(own, k))
             columns.append(own[search(k, None)[1]].ravel())
-        found, index = np.full((n, width), np.inf), np.zeros((n, width), int)
+        found, index = np.full((len(known), width), np.inf), np.zeros((len(known), width), int)
         for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that a search makes of its queries
             rest = others[batch]
-            found[rest], hits = search(width, X[rest])
+            found[rest], hits = search(width, X[known[rest]])
             index[rest] = own[hits]
         distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
     within = joined(n, np.concatenate(rows), np.concatenate(columns), np.ones(sum(map(len, rows))))
-    samples, slots = np.nonzero(np.isfinite(distance[known]))
-    between = joined(n, known[samples], nearest[known[samples], slots], np.ones(len(samples)))
+    samples, slots = np.nonzero(np.isfinite(distance))
+    between = joined(n, known[samples], nearest[samples, slots], np.ones(len(samples)))
     return within, between
 
 
