@@ -506,3 +506,11 @@ def test_callbacks_of_two_parameters_get_the_model():
     assert [step for step, _, _ in seen] == [1, 2]
     np.testing.assert_allclose(seen[-1][1], last.transform(X[:5]))
     assert not np.allclose(seen[0][2], seen[1][2])
+
+
+def test_a_rival_among_traces_shows_its_end(tmp_path):
+    one = experiment(Entry("raw pixels", DIGITS, {"shifts": 1}), kind="traces")
+    run(tasks(one, one.full), tmp_path)
+    result = gather(one, one.full, tmp_path)
+    (row,) = TABLES["traces"](one, result).rows
+    assert f"{result[0].values()[0]:.2f}" in row

@@ -207,14 +207,14 @@ def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:
     head = ("", "method", "start", "printed", "end", "printed", "difference", "best step", "there", "steps")
     rows = []
     for result in results:
-        traces = result.traces()
-        ours = ["–"] * 5
+        traces, ends = result.traces(), result.values()  # a rival takes no steps and has its end alone
+        ours = ["–", spread(ends) if len(ends) else "–", "–", "–", "–"]
         if len(traces):
-            mean = traces.mean(axis=0)
+            mean, ends = traces.mean(axis=0), traces[:, -1]
             best = int(np.argmax(mean))
-            ours = [spread(traces[:, 0]), spread(traces[:, -1]), str(best), f"{mean[best]:.2f}", str(len(mean) - 1)]
+            ours = [spread(traces[:, 0]), spread(ends), str(best), f"{mean[best]:.2f}", str(len(mean) - 1)]
         first, last = result.entry.printed.get("first"), result.entry.printed.get("1nn")
-        gap = difference(traces[:, -1] if len(traces) else np.array([]), last)
+        gap = difference(ends, last)
         rows.append([result.entry.panel, result.entry.name, ours[0], _printed(first), ours[1], _printed(last), gap,
                      *ours[2:]])  # fmt: skip
     seen = "The best step is the one that the test images show, to judge the curve by; no method chooses by it."
