@@ -335,3 +335,9 @@ def test_report_command(held, tmp_path, browser, capsys):
     told = json.loads(capsys.readouterr().out)
     assert list(told["accuracy"]) == ["LDA-SparLow"]
     assert "96 of the samples and judged on the other 64" in told["protocol"]
+
+
+def test_strong_cells_are_strong_numbers_and_not_stars():
+    shown = table([["PCA", "**95.22 ± 0.10**"], ["a**b", "–"]], ["method", "1NN"])
+    assert "<td class=number><strong>95.22 ± 0.10</strong></td>" in shown
+    assert "<td>a**b</td><td class=number>–</td>" in shown

@@ -126,7 +126,7 @@ def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:
     if document is not None:
         fill(document, found)
     web = plan.output / "report.html"
-    web.write_text(page(found, _title(plan)), encoding="utf-8")
+    web.write_text(page(found, _title(plan), plan.quick), encoding="utf-8")
     return [path, web, *(chapter.picture for chapter in found if chapter.picture is not None)]
 
 

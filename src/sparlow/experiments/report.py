@@ -27,6 +27,10 @@ _LEAD = (
     "Measured beside printed values: accuracy in %, mean ± deviation over seeds, and the difference from the paper. "
     "Parameters are chosen on training samples alone."
 )
+_QUICK = (
+    " This is the small version: a few hundred samples, few steps, one seed. Accuracies are lower than those of the "
+    "full one, which is what the remarks on sizes are about."
+)
 
 
 @dataclass(frozen=True)
@@ -102,15 +106,14 @@ def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def page(found: Sequence[Chapter], title: str) -> str:
+def page(found: Sequence[Chapter], title: str, quick: bool = False) -> str:
     """All chapters as one HTML file that needs nothing else."""
-    return pages.document(title, [_section(chapter) for chapter in found], lead=_LEAD)
+    return pages.document(title, [_section(chapter) for chapter in found], lead=_LEAD + _QUICK * quick)
 
 
 def _section(chapter: Chapter) -> pages.Section:
     table = chapter.table
-    ours = [place for place, row in enumerate(table.rows) if any("SparLow" in cell for cell in row)]
-    parts = [pages.table(table.rows, table.head, strong=ours), *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
+    parts = [pages.table(table.rows, table.head), *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
     if chapter.picture is not None:
         parts.append(pages.figure(chapter.picture.read_bytes(), description=chapter.title))
     return pages.Section(chapter.title, "".join(parts), chapter.experiment.remark)

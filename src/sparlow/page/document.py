@@ -131,7 +131,7 @@ def _safe_json(data: Any) -> str:
 def table(
     rows: Iterable[Sequence[Any]], head: Sequence[Any] = (), *, caption: str = "", strong: Iterable[int] = ()
 ) -> str:
-    """Rows as an HTML table; numbers stand to the right, cells are escaped.
+    """Rows as an HTML table; numbers stand to the right, cells are escaped, ``**cells**`` are strong.
 
     Parameters
     ----------
@@ -162,13 +162,21 @@ def table(
 
 def _numeric(cell: Any) -> bool:
     return isinstance(cell, (int, float)) or bool(
-        re.fullmatch(r"[-+−<≈ ]*[\d.,]+( ?± ?[\d.]+)?( ?%)?|", str(cell).strip())
+        re.fullmatch(r"[-+−<≈ ]*[\d.,]+( ?± ?[\d.]+)?( ?%)?|–|", _plain(cell))
     )
+
+
+def _plain(cell: Any) -> str:
+    """The text of a cell without the marks of a strong one."""
+    text = str(cell).strip()
+    return text[2:-2] if re.fullmatch(r"\*\*.+\*\*", text) else text
 
 
 def _cell(cell: Any, tag: str, right: bool) -> str:
     scope = ' scope="col"' if tag == "th" else ""
-    return f"<{tag}{scope}{' class=number' if right else ''}>{html.escape(str(cell))}</{tag}>"
+    text = html.escape(_plain(cell))
+    text = text if _plain(cell) == str(cell).strip() else f"<strong>{text}</strong>"
+    return f"<{tag}{scope}{' class=number' if right else ''}>{text}</{tag}>"
 
 
 def figure(picture: bytes | str, caption: str = "", *, description: str = "") -> str:
