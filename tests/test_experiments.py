@@ -23,7 +23,6 @@ from sparlow.experiments import (
     Size,
     command,
     measure,
-    named,
     run,
     tasks,
 )
@@ -70,24 +69,6 @@ def test_some_classes_only():
 
 
 # ── methods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_entry_names_a_method_a_form_and_known_options():
-    for one in EXPERIMENTS:
-        assert one.kind in TABLES, one.name
-        assert set(one.measures) <= {"1nn", "svm"}
-        for entry in one.entries:
-            assert entry.method in METHODS, entry.method
-            assert set(entry.printed) <= {"1nn", "svm", "own", "first"}
-            assert json.loads(json.dumps(dict(entry.options))) is not None
-        for size in (one.full, one.quick):
-            assert one.at(size)
-    assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS)
-    table1 = {entry.method: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
-    assert table1["PCA-SparLow"] == {"1nn": 92.18, "svm": 96.82}
-    assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
-    with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
-        named("fig99")
 
 
 def test_methods_see_no_test_labels():
@@ -148,16 +129,6 @@ def test_shifted_rows_learn_from_copies_and_average_over_copies():
     mean = sum(model.transform(copy) for copy in copies(samples.X_test, samples.shape, 1))
     np.testing.assert_allclose(averaged["test"], normalize(mean), atol=1e-3)  # rows are kept in half precision
     assert len(shifted["train"]) == len(shifted["y"]) == 9 * len(plain["train"])
-
-
-@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.name)
-def test_quick_sizes_leave_enough_to_learn_from(one):
-    counts = {"pie": 68, "scenes15": 15, "caltech101": 102, "caltech256": 256, "usps": 10, "mnist": 10}
-    for entry in one.at(one.quick):
-        classes = len(entry.setting.classes) or counts[entry.setting.data]
-        n = min(entry.setting.train or np.inf, classes * (entry.setting.per_class or np.inf))
-        assert n >= entry.options.get("n_atoms", 0), entry
-        assert n >= 3 * classes, entry
 
 
 def test_landmarks_are_named_in_the_note():

@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from sparlow import LDA, SLAP, ElasticNet, SparLow, TraceQuotient, encode, problem, trace_ratio
+from sparlow.dictionaries import unit_samples
 from tests import cases
 from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, labels_for, small
 from tests.test_graphs import scatters
@@ -232,6 +233,5 @@ def test_samples_of_zeros_are_fine():
 def test_samples_of_unit_norm_are_not_copied(dtype):
     X = normalize(load_digits().data[:50]).astype(dtype)
     X[3] = 0
-    model = SparLow()
-    assert model._scaled(X) is X
-    np.testing.assert_allclose(model._scaled(3 * X), X, atol=1e-6)
+    assert unit_samples(X) is X
+    np.testing.assert_allclose(unit_samples(3 * X), X, atol=1e-6)

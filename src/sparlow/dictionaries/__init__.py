@@ -4,11 +4,11 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 ``random_state`` the result has the same bits for any ``n_jobs``. ``LEARNERS`` has them by name.
 """
 
-from .atoms import check_samples, distinct_rows, samples, within_range
+from .atoms import check_samples, distinct_rows, samples, unit_samples, within_range
 from .learners import LEARNERS, learn_dictionary
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
-from .union import UNLABELLED, class_union, labelled
+from .union import UNLABELLED, class_union, labelled, suits_classes
 
 __all__ = [
     "LEARNERS",
@@ -23,5 +23,7 @@ __all__ = [
     "online",
     "rls_dla",
     "samples",
+    "suits_classes",
+    "unit_samples",
     "within_range",
 ]

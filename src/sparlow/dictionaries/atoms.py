@@ -82,6 +82,16 @@ def within_range(X: Any) -> Any:
     return scaled
 
 
+def unit_samples(X: Any) -> Any:
+    """Samples of unit norm; zeros stay zero, and samples that have it already are not copied."""
+    X = within_range(X)
+    norms = row_norms(X)
+    if np.all((np.abs(norms - 1) <= 8 * np.finfo(X.dtype).eps) | (norms == 0)):
+        return X
+    inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
+    return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
+
+
 def check_count(number: Any, name: str) -> int:
     """A positive whole number."""
     if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:

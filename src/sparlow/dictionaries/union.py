@@ -89,6 +89,16 @@ def labelled(y: Array) -> Array:
     return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
 
 
+def suits_classes(X: Any, y: Array, n_atoms: int) -> bool:
+    """Whether each class of the labels y, −1 for none, is to get atoms of its own.
+
+    If all samples are labelled, or as many distinct ones as there are to be atoms; and if each class can get one.
+    """
+    known = y >= 0
+    enough = known.all() or n_atoms <= len(distinct_rows(X[known]))
+    return bool(enough and n_atoms >= len(np.unique(y[known])))
+
+
 def _shares(n_atoms: int, room: Array) -> Array:
     """``n_atoms`` split among classes as equally as their ``room`` allows."""
     if n_atoms < len(room):

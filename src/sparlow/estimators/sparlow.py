@@ -17,13 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior, default_proximity, kinship
-from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, within_range
+from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, suits_classes, unit_samples
 from ..priors import ElasticNet, Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
@@ -318,7 +317,7 @@ class SparLow(CallbackSupportMixin, Projector):
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
         problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs)
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
-        result = learn(
+        result = learn(  # plain arguments: a call with ** would hold the first codes while it goes on
             problem,
             watch.begin(problem.start(D, plan.shrinkage, self._checked(problem.code(D), D, X, prior))),
             max_iter=max_iter,
@@ -332,15 +331,7 @@ class SparLow(CallbackSupportMixin, Projector):
     # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _scaled(self, X: Any) -> Any:
-        """Samples of unit norm; zeros stay zero, and samples that have it already are not copied."""
-        if not self.normalize:
-            return check_samples(X)
-        X = within_range(X)
-        norms = row_norms(X)
-        if np.all((np.abs(norms - 1) <= 8 * np.finfo(X.dtype).eps) | (norms == 0)):
-            return X
-        inverse = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
-        return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
+        return unit_samples(X) if self.normalize else check_samples(X)
 
     def _prior_and_proximity(self, criterion: Criterion, X: Any, labels: Labels) -> tuple[Prior, float]:
         """The user's, or what suits the samples."""
@@ -382,22 +373,9 @@ class SparLow(CallbackSupportMixin, Projector):
             )
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
-        class_wise = self._class_wise(X, labels, n_atoms)
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
-        y = labels.y if class_wise else None
+        y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
-
-    @staticmethod
-    def _class_wise(X: Any, labels: Labels, n_atoms: int) -> bool:
-        """Whether each class gets atoms of its own.
-
-        If all samples are labelled, or as many distinct ones as there are to be atoms; and if each class can get one.
-        """
-        if labels.y is None:
-            return False
-        known = labels.y >= 0
-        enough = known.all() or n_atoms <= len(distinct_rows(X[known]))
-        return bool(enough and n_atoms >= len(np.unique(labels.y[known])))
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -97,7 +98,7 @@ class Size:
 
     def of(self, entry: Entry) -> Entry:
         """The entry at this size."""
-        ours = "Spar" in entry.method and entry.method != "Sparse PCA"
+        ours = re.search("Spar[A-Z]", entry.method)  # SparLDA, LDA-SparLow, not Sparse PCA
         changed = {name: value for name, value in self.options.items() if ours or name in entry.options}
         return replace(entry, setting=replace(entry.setting, **self.setting), options={**entry.options, **changed})
 

@@ -1,0 +1,38 @@
+"""The paper's evidence as data: what the specifications themselves must hold."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sparlow.experiments import EXPERIMENTS, named
+from sparlow.experiments.methods import METHODS
+from sparlow.experiments.results import TABLES
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.name)
+def test_quick_sizes_leave_enough_to_learn_from(one):
+    counts = {"pie": 68, "scenes15": 15, "caltech101": 102, "caltech256": 256, "usps": 10, "mnist": 10}
+    for entry in one.at(one.quick):
+        classes = len(entry.setting.classes) or counts[entry.setting.data]
+        n = min(entry.setting.train or np.inf, classes * (entry.setting.per_class or np.inf))
+        assert n >= entry.options.get("n_atoms", 0), entry
+        assert n >= 3 * classes, entry
+
+
+def test_every_entry_names_a_method_a_form_and_known_options():
+    for one in EXPERIMENTS:
+        assert one.kind in TABLES, one.name
+        assert set(one.measures) <= {"1nn", "svm"}
+        for entry in one.entries:
+            assert entry.method in METHODS, entry.method
+            assert set(entry.printed) <= {"1nn", "svm", "own", "first"}
+            assert json.loads(json.dumps(dict(entry.options))) is not None
+        for size in (one.full, one.quick):
+            assert one.at(size)
+    assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS)
+    table1 = {entry.method: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
+    assert table1["PCA-SparLow"] == {"1nn": 92.18, "svm": 96.82}
+    assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
+    with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
+        named("fig99")
