@@ -8,7 +8,7 @@ from sklearn.preprocessing import normalize
 
 from sparlow import SparLow
 from sparlow.criteria import CRITERIA
-from sparlow.defaults import default_prior, default_proximity, kinship, likeness, spread
+from sparlow.defaults import default_n_atoms, default_prior, default_proximity, kinship, likeness, spread
 from sparlow.dictionaries import learn_dictionary
 
 DIGITS = normalize(load_digits().data[:600])
@@ -38,28 +38,40 @@ def test_default_prior_follows_its_rule():
     assert default_prior(3 * DIGITS).l1 == pytest.approx(3 * min(v**3, 0.22))
     assert default_prior(DIGITS).l2 == 0.2
     X = features()
-    assert default_prior(X).l1 == pytest.approx(min(spread(X) ** 3, 0.22) * (likeness(X) / 0.75) ** 1.5)
-    assert default_prior(X).l2 == 1
+    assert default_prior(X).l1 == pytest.approx(min(spread(X) ** 3, 0.22) * kinship(X) ** 1.5)
+    assert default_prior(X).l2 == 0.2 / kinship(X)
     X = features(m=40)
-    assert default_prior(X).l2 < 1
+    assert 0.2 < default_prior(X).l2 < 1
     assert default_prior(X).l2 == pytest.approx(0.2 / (likeness(X) / 0.75) ** 1.5)
 
 
 def test_samples_that_share_nothing_still_get_sparse_codes():
-    assert (kinship(np.eye(50)), default_prior(np.eye(50)).l2) == (0.1, 1.0)
-    assert default_prior(np.eye(50)).l1 == pytest.approx(0.022)
+    assert (kinship(np.eye(50)), default_prior(np.eye(50)).l2) == (0.2, 1.0)
+    assert default_prior(np.eye(50)).l1 == pytest.approx(0.22 * 0.2**1.5)
 
 
 def test_dictionaries_of_features_stay_near_their_start():
     X, y = features(), np.arange(400) % 4
     assert (kinship(DIGITS), default_proximity(kinship(DIGITS))) == (1, 0)
-    assert default_proximity(kinship(X)) == pytest.approx(100 * (1 - (likeness(X) / 0.75) ** 1.5))
+    assert default_proximity(kinship(X)) == pytest.approx(100 * (1 - max((likeness(X) / 0.75) ** 1.5, 0.2)))
     usual, named, free = (
         SparLow("lda", n_atoms=60, max_iter=3, mu_proximity=mu, random_state=0).fit(X, y)
         for mu in (None, default_proximity(kinship(X)), 0.0)
     )
     np.testing.assert_array_equal(usual.dictionary_, named.dictionary_)
     assert usual.history_["proximity"][-1] < free.history_["proximity"][-1]
+
+
+def test_the_number_of_atoms_follows_its_rule():
+    assert [default_n_atoms(n, n) for n in (50, 400, 4000, 40_000)] == [50, 100, 500, 1000]
+    assert default_n_atoms(4000, 300) == 300  # no more than distinct samples
+    assert default_n_atoms(4000, 4000, 68) == 680  # ten for each class
+    assert default_n_atoms(1500, 1500, k=0.25) == 1500  # features: one for each sample
+    assert default_n_atoms(1500, 1500, k=0.5) == int(1500 / (8 * 0.5**1.5))
+    assert default_n_atoms(10**6, 10**6, k=0.25) == default_n_atoms(10**6, 10**6, k=0.5) == 2000
+    X = features(m=40)
+    model = SparLow("lda", max_iter=0, random_state=0).fit(X, np.arange(400) % 4)
+    assert model.n_atoms_ == default_n_atoms(400, 400, 4, kinship(X)) > 100
 
 
 def test_faithful_prior_keeps_more_of_the_sample():

@@ -10,11 +10,12 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .priors import ElasticNet
 
-_MOST_ATOMS = 1000
+_MOST_ATOMS, _MOST_ATOMS_OF_FEATURES = 1000, 2000
 _FEWEST_ATOMS = 100
-_L1, _L2, _LEAST_L2, _MOST_L2 = 0.22, 0.2, 0.05, 1.0
+_SAMPLES_PER_ATOM = 8
+_L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
 _ALIKE = 0.75
-_LEAST_KINSHIP = 0.1  # less, and codes would be dense
+_LEAST_KINSHIP = 0.2  # less, and codes would be dense
 _PROXIMITY = 100.0
 
 
@@ -44,12 +45,12 @@ def likeness(X: Any) -> float:
 
 
 def kinship(X: Any) -> float:
-    """k = (c/0.75)^1.5 between 0.1 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
+    """k = (c/0.75)^1.5 between 0.2 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
     return float(np.clip((likeness(X) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
 def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> ElasticNet:
-    """ElasticNet(l1 = s · k · min(v³, 0.22), l2 = min(0.2/k, 1)) from the samples.
+    """ElasticNet(l1 = s · k^1.5 · min(v³, 0.22), l2 = 0.2/k) from the samples.
 
     v is their :func:`spread`, s their median norm, k their :func:`kinship`. Samples that are nearly equal (faces)
     differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
@@ -62,10 +63,10 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
     scale = float(np.median(norms)) if len(norms) else 1.0
     v = spread(X)
     k = kinship(X) if k is None else k
-    l1 = scale * min(max(v**3, 1e-4), _L1) * k
+    l1 = scale * min(max(v**3, 1e-4), _L1) * k**1.5
     if faithful:
         return ElasticNet(l1 / 8, max(v**2, _LEAST_L2))
-    return ElasticNet(l1, min(_L2 / k, _MOST_L2))
+    return ElasticNet(l1, _L2 / k)
 
 
 def default_proximity(k: float) -> float:
@@ -73,7 +74,10 @@ def default_proximity(k: float) -> float:
     return _PROXIMITY * (1 - k)
 
 
-def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:
-    """One atom per eight samples, at least 100 and ten per class, at most 1000 and as many as distinct samples."""
-    wanted = max(n_samples // 8, _FEWEST_ATOMS, 10 * (n_classes or 0))
-    return max(1, min(wanted, _MOST_ATOMS, n_distinct))
+def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None, k: float = 1.0) -> int:
+    """One atom per 8k^1.5 samples, at least 100 and ten per class, at most 1000/k, 2000 and the distinct samples.
+
+    k is the :func:`kinship`. Images share their atoms; features that have little in common need nearly one for each.
+    """
+    wanted = max(int(n_samples / (_SAMPLES_PER_ATOM * k**1.5)), _FEWEST_ATOMS, 10 * (n_classes or 0))
+    return max(1, min(wanted, int(min(_MOST_ATOMS / k, _MOST_ATOMS_OF_FEATURES)), n_distinct))

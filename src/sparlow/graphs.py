@@ -298,25 +298,30 @@ def class_neighbours(
     n = X.shape[0]
     known = np.flatnonzero(labels >= 0)
     many = len(known) > _EXACT and _descent() is not None
-    nearest, distance = np.zeros((len(known), 0), int), np.zeros((len(known), 0))
+    nearest, distance = np.zeros((len(known), 0), np.int32), np.zeros((len(known), 0))
     rows, columns = [], []
     for c in range(labels.max() + 1):
-        own, others = np.flatnonzero(labels == c), np.flatnonzero(labels[known] != c)
+        own, others = np.flatnonzero(labels == c).astype(np.int32), np.flatnonzero(labels[known] != c)
         k, width = min(k_within, len(own) - 1), min(k_between, len(own))
         search = _search(X[own], k, many and len(own) > _FEW, n_jobs)
         if k > 0:
             rows.append(np.repeat(own, k))
             columns.append(own[search(k, None)[1]].ravel())
-        found, index = np.full((len(known), width), np.inf), np.zeros((len(known), width), int)
+        found, index = np.full((len(known), width), np.inf), np.zeros((len(known), width), np.int32)
         for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that a search makes of its queries
             rest = others[batch]
             found[rest], hits = search(width, X[known[rest]])
             index[rest] = own[hits]
         distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
-    within = joined(n, np.concatenate(rows), np.concatenate(columns), np.ones(sum(map(len, rows))))
-    samples, slots = np.nonzero(np.isfinite(distance))
-    between = joined(n, known[samples], nearest[samples, slots], np.ones(len(samples)))
-    return within, between
+    near, ends = np.isfinite(distance), nearest
+    del search, found, index, distance, nearest  # there are millions of edges: nothing of them is held twice
+    starts = np.repeat(known.astype(np.int32), near.sum(axis=1))
+    return _unweighted(n, np.concatenate(rows), np.concatenate(columns)), _unweighted(n, starts, ends[near])
+
+
+def _unweighted(n: int, rows: Array, columns: Array) -> sp.csr_array:
+    """A symmetric 0/1 graph, in a byte for each edge."""
+    return joined(n, rows, columns, np.ones(len(rows), np.int8))
 
 
 def _nearest(distance: Array, index: Array, k: int) -> tuple[Array, Array]:

@@ -68,10 +68,11 @@ class SparLow(CallbackSupportMixin, Projector):
         for mvr and smvr, and 48, but at most a quarter of the atoms, for the others. Beyond classes − 1 lda and sda
         have nothing to give; mvr and smvr have only directions of little scatter, which the paper uses.
     n_atoms : int, optional
-        Number of atoms r; by default one per eight samples, at least 100 and 10 per class, at most 1000 and n.
+        Number of atoms r; by default one per 8k^1.5 samples (k: see ``prior``; 1 for images), at least 100 and 10 per
+        class, at most 1000/k, 2000 and n.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(s · k · min(v³, 0.22), min(0.2/k, 1))``, v = 1 − ‖mean of the
-        unit-norm samples‖², k = (c/0.75)^1.5, between 0.1 and 1, with c the median of the largest |cosine| of a sample
+        What codes cost; by default ``ElasticNet(s · k^1.5 · min(v³, 0.22), 0.2/k)``, v = 1 − ‖mean of the
+        unit-norm samples‖², k = (c/0.75)^1.5, between 0.2 and 1, with c the median of the largest |cosine| of a sample
         with another (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of
         that l1 and ``max(v², 0.05)`` for pca, lle and lap.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
@@ -372,7 +373,9 @@ class SparLow(CallbackSupportMixin, Projector):
                 "scaled to unit norm there is nothing to tell them apart. normalize=False keeps their lengths."
             )
         classes = None if labels.classes is None else len(labels.classes)
-        n_atoms = default_n_atoms(X.shape[0], distinct, classes) if self.n_atoms is None else self.n_atoms
+        n_atoms = self.n_atoms
+        if n_atoms is None:
+            n_atoms = default_n_atoms(X.shape[0], distinct, classes, kinship(X))
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
