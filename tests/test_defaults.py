@@ -26,6 +26,9 @@ def test_likeness_is_the_median_of_the_largest_cosine():
     expected = np.median(cosines.max(axis=1))
     assert likeness(DIGITS[:300]) == pytest.approx(expected, rel=1e-12)
     assert likeness(7 * sp.csr_array(DIGITS[:300])) == pytest.approx(expected, rel=1e-12)
+    known = np.arange(len(DIGITS)) < 600
+    assert likeness(DIGITS, known) == likeness(DIGITS[:600])
+    assert likeness(DIGITS, np.arange(len(DIGITS)) < 100) == likeness(DIGITS)  # too few to tell
     assert likeness(np.eye(3)) == 0
     assert likeness(np.vstack([DIGITS[:1], DIGITS[:1]])) == pytest.approx(1)
     assert likeness(np.zeros((4, 2))) == 1  # nothing to compare

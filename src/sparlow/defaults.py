@@ -17,6 +17,7 @@ _L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
 _ALIKE = 0.75
 _LEAST_KINSHIP = 0.2  # less, and codes would be dense
 _PROXIMITY = 100.0
+_ENOUGH = 500  # labelled samples, to tell from them alone what samples have in common
 
 
 def spread(X: Any) -> float:
@@ -29,24 +30,25 @@ def spread(X: Any) -> float:
     return float(np.clip(1 - mean @ mean, 0, 1))
 
 
-def likeness(X: Any) -> float:
+def likeness(X: Any, known: Any = None) -> float:
     """How well single samples explain others: the median over samples of the largest |cosine| with another one.
 
     0.9 for digits, 0.98 for faces, 0.3 for principal components of image features. 500 samples, evenly
-    spaced, are compared with 2000.
+    spaced, are compared with 2000; of those that the mask ``known`` marks, if these are 500 or more.
     """
-    rows = np.flatnonzero(row_norms(X) > 0)
+    marked = np.ones(X.shape[0], bool) if known is None or np.sum(known) < _ENOUGH else known
+    rows = np.flatnonzero((row_norms(X) > 0) & marked)
     if len(rows) < 2:
         return 1.0
-    some, many = (rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))] for count in (500, 2000))
+    some, many = (rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))] for count in (_ENOUGH, 2000))
     cosines = np.abs(safe_sparse_dot(normalize(X[some]), normalize(X[many]).T, dense_output=True))
     cosines[some[:, None] == many] = 0
     return float(np.median(cosines.max(axis=1)))
 
 
-def kinship(X: Any) -> float:
+def kinship(X: Any, known: Any = None) -> float:
     """k = (c/0.75)^1.5 between 0.2 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
-    return float(np.clip((likeness(X) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
+    return float(np.clip((likeness(X, known) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
 def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> ElasticNet:

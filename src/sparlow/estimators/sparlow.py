@@ -338,7 +338,7 @@ class SparLow(CallbackSupportMixin, Projector):
         """The user's, or what suits the samples."""
         if self.prior is not None and self.mu_proximity is not None:
             return self.prior, self.mu_proximity
-        k = kinship(X)
+        k = kinship(X, labels.known)
         usual = max(criterion.usual_proximity(labels.bound), default_proximity(k))
         prior = default_prior(X, criterion.faithful, k) if self.prior is None else self.prior
         return prior, usual if self.mu_proximity is None else self.mu_proximity
@@ -375,7 +375,7 @@ class SparLow(CallbackSupportMixin, Projector):
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = self.n_atoms
         if n_atoms is None:
-            n_atoms = default_n_atoms(X.shape[0], distinct, classes, kinship(X))
+            n_atoms = default_n_atoms(X.shape[0], distinct, classes, kinship(X, labels.known))
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
