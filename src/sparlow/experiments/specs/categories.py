@@ -10,7 +10,7 @@ from .faces_and_digits import QUICK_MODEL, SCENES, one
 
 _PICTURES = "Features: pyramids of LLC codes of dense SIFT at three scales over 1024 words, reduced by PCA"
 _HALF = _PICTURES + " to half as many components as training pictures."
-_ATOMS = " SparLow with as many atoms as training pictures, up to 2000."
+_ATOMS = " SparLow with nine atoms for ten training pictures, up to 2000."
 _LIGHT = " SDA- and SMVR-SparLow with a weight of 0.1 of the neighbour graph, chosen on held-out training pictures."
 # codes below the threshold are zero; around 0.1 it is as curved as the usual elastic net
 _KL = {"strength": 0.02, "mean": 1e-3, "threshold": 1e-2}
@@ -51,8 +51,8 @@ def _categories(setting: Setting, methods: dict[str, float | None], panel: str =
 
 
 def _atoms(method: str, pictures: int) -> dict[str, Any]:
-    """As many atoms as training pictures, up to 2000, for SparLow, and a light weight of the neighbour graph."""
-    return {"n_atoms": min(pictures, 2000), **_lightly(method)} if "Spar" in method else {}
+    """Nine atoms for ten training pictures, up to 2000, for SparLow, and a light weight of the neighbour graph."""
+    return {"n_atoms": min(9 * pictures // 10, 2000), **_lightly(method)} if "Spar" in method else {}
 
 
 def _lightly(method: str) -> dict[str, Any]:
