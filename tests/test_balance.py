@@ -1,6 +1,7 @@
 """What learning makes of a criterion: balanced pairs, propagated labels; against dense algebra."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from scipy.spatial.distance import cdist
 from sparlow import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, graphs
 from sparlow.criteria import balance
 from sparlow.criteria.propagation import surest
+from sparlow.estimators.labels import Labels
+from sparlow.estimators.watch import Watch
+from tests.digits import X, Y, small
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest
 
@@ -171,3 +175,29 @@ def test_edges_are_weighed_the_same_in_any_batches(monkeypatch):
     monkeypatch.setattr(graphs, "_QUERIES", 7)
     parts = balance._balanced_edges(Y, labels, graphs.class_neighbours(Y, labels, 3, 5)[1], 1.0)
     np.testing.assert_allclose((whole @ Y), (parts @ Y), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("criterion", ["sda", "slap", "smvr"])
+def test_missing_labels_of_the_training_samples_are_filled_in(criterion):
+    """Given labels stay, nearly all others are right, and words are words; without missing ones there is nothing."""
+    names = np.array([f"digit {c}" for c in range(10)], object)
+    hidden = np.where(np.arange(len(Y)) % 2 == 0, names[Y], -1)
+    model = small(criterion, max_iter=2).fit(X, hidden)
+    assert model.transduction_.shape == Y.shape
+    np.testing.assert_array_equal(model.transduction_[::2], names[Y[::2]])
+    assert np.mean(model.transduction_ == names[Y]) > 0.9
+    assert not hasattr(small(criterion, max_iter=2).fit(X, Y), "transduction_")
+    assert not hasattr(model.set_params(criterion="lda").fit(X, Y), "transduction_")
+
+
+@pytest.mark.parametrize("classes", [np.array([3, 7]), np.array(["a", "b"])], ids=["numbers", "words"])
+def test_samples_that_no_label_reaches_stay_unlabelled(classes):
+    memberships = np.array([[0.0, 1.0], [0.0, 0.0], [0.2, 0.8]])
+    quotient = SimpleNamespace(spread=lambda embedding: memberships)
+    watch = SimpleNamespace(
+        problem=SimpleNamespace(quotient=quotient), known=Labels(np.array([0, -1, -1]), classes), reason=""
+    )
+    filled = Watch.transduced(watch, SimpleNamespace(quotient=SimpleNamespace(embedding=None)))["transduction_"]
+    assert filled.tolist() == [classes[0], -1, classes[1]]
+    watch.reason = "interrupted"
+    assert Watch.transduced(watch, None) == {}

@@ -27,15 +27,21 @@ def propagated(
     together share their labels, while the first graph holds in bounds what was learned from wrong ones.
     """
 
-    def renew(Y: Array) -> Quotient:
+    def spread(Y: Array) -> Array:
         Y = Y - Y.mean(axis=0)
         lengths = np.linalg.norm(Y, axis=1, keepdims=True)
         near = graphs.affinities(Y / np.maximum(lengths, np.finfo(float).tiny), min(k, len(Y) - 1), n_jobs=n_jobs)
-        labels = surest(graphs.spread_labels(sp.csr_array(graph + near), y), y, share)
-        # per labelled sample, so that a ridge chosen for the first labels means the same
-        return dataclasses.replace(build(labels) * (np.sum(y >= 0) / np.sum(labels >= 0)), renew=renew)
+        return graphs.spread_labels(sp.csr_array(graph + near), y)
 
-    return dataclasses.replace(build(y), renew=renew)
+    def renew(Y: Array) -> Quotient:
+        labels = surest(spread(Y), y, share)
+        # per labelled sample, so that a ridge chosen for the first labels means the same
+        return changing(build(labels) * (np.sum(y >= 0) / np.sum(labels >= 0)))
+
+    def changing(quotient: Quotient) -> Quotient:
+        return dataclasses.replace(quotient, renew=renew, spread=spread)
+
+    return changing(build(y))
 
 
 def surest(memberships: Array, y: Array, share: float) -> Array:

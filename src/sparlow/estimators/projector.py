@@ -84,7 +84,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes; those that only some criteria have do not outlive the last fit."""
-        for of_last_fit in ("classes_", "regression_"):
+        for of_last_fit in ("classes_", "regression_", "transduction_"):
             self.__dict__.pop(of_last_fit, None)
         self.__dict__.update(fitted)
 

@@ -148,6 +148,9 @@ class SparLow(CallbackSupportMixin, Projector):
         Why learning ended.
     classes_ : array of shape (n_classes,)
         Class labels, if there are any.
+    transduction_ : array of shape (n_samples,)
+        For criteria that take unlabelled samples, where there are some: labels of all training samples, those that were
+        missing spread over the neighbours in samples and embedding. With them all samples can serve a classifier.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_features_in_ : int
@@ -283,7 +286,7 @@ class SparLow(CallbackSupportMixin, Projector):
         plan = _Plan(criterion, prior, nearness, shrinkage, last, rng.randint(np.iinfo(np.int32).max), began)
         if held is None:
             watch = self._learn(plan, X, labels, self.max_iter, audience)
-            fitted = {**watch.summary(), **watch.state(watch.last)}
+            fitted = {**watch.summary(), **watch.state(watch.last), **watch.transduced(watch.last)}
         else:
             held_out = X[held], labels.take(held)
             watch = self._learn(plan, X[rows], labels.take(rows), self.max_iter, audience, held_out)
@@ -300,7 +303,7 @@ class SparLow(CallbackSupportMixin, Projector):
         except KeyboardInterrupt:
             return {"stop_reason_": "interrupted"}
         interrupted = {"stop_reason_": "interrupted"} if watch.reason == "interrupted" else {}
-        return {**interrupted, **watch.state(watch.last)}
+        return {**interrupted, **watch.state(watch.last), **watch.transduced(watch.last)}
 
     def _learn(
         self,

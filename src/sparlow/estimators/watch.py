@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from ..coding import encode
 from ..criteria import Criterion
+from ..dictionaries import UNLABELLED
 from ..optimize import Step
 from ..problem import Evaluation, JointProblem
 from .callbacks import Audience
@@ -118,6 +119,18 @@ class Watch:
         """The fitted attributes of the model at one evaluation."""
         state = self.model._state(self.problem, now, self.known)
         return {**state, "criterion_": self.criterion, "prior_": self.problem.prior}
+
+    def transduced(self, now: Evaluation) -> dict[str, Any]:
+        """Labels for the unlabelled samples: spread over neighbours, as while learning; −1 where none arrives."""
+        spread, classes, y = self.problem.quotient.spread, self.known.classes, self.known.y
+        if spread is None or classes is None or y is None or self.reason == "interrupted":
+            return {}
+        memberships = spread(now.quotient.embedding)
+        labels = classes[np.where(y >= 0, y, memberships.argmax(axis=1))]
+        if not memberships.any(axis=1).all():
+            labels = labels.astype(object if labels.dtype.kind in "US" else labels.dtype)
+            labels[(y < 0) & ~memberships.any(axis=1)] = UNLABELLED
+        return {"transduction_": labels}
 
     def summary(self) -> dict[str, Any]:
         """The fitted attributes that tell how learning went."""

@@ -1,9 +1,10 @@
 """Every method by its name: a problem in, an answer out.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and four more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
-random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels) and ``averaged``
-(a test image's embedding is the mean over its copies moved by so many pixels). ``prior`` is written (l1, l2), as a
+estimator, and five more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels), ``averaged``
+(a test image's embedding is the mean over its copies moved by so many pixels) and ``spread`` (missing labels of the
+training samples are filled in by the model for the classifier). ``prior`` is written (l1, l2), as a
 multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its parameters.
 """
 
@@ -180,6 +181,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         options = dict(problem.options)
         options |= {"max_iter": 0} if sequential else {}
         tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
+        spread = options.pop("spread", False)
         X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
         estimator.set_params(**_arguments(criterion, X, options))
@@ -193,7 +195,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         return Answer(
             estimator.embedding_,
             _mean_embedding(estimator, test),
-            labels=y,
+            labels=getattr(estimator, "transduction_", y) if spread else y,
             parameters={**options, **_found(estimator)},
             seconds=seconds,
             arrays={"components": estimator.components_},
