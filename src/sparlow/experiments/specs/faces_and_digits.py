@@ -69,8 +69,8 @@ def _fig2a() -> tuple[Entry, ...]:
     entries = []
     for method, printed in _FIG2A.items():
         model = {"n_components": _UNSUPERVISED[method]}
-        entries.append(Entry(method, USPS, model, {"1nn": printed[0]}))
-        entries.append(Entry(method, USPS, {**model, "mu_proximity": 0.0}, {"1nn": printed[1]}, label=f"{method}/R"))
+        entries.append(Entry(method, _PART, model, {"1nn": printed[0]}))
+        entries.append(Entry(method, _PART, {**model, "mu_proximity": 0.0}, {"1nn": printed[1]}, label=f"{method}/R"))
     return tuple(entries)
 
 
@@ -264,7 +264,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         _fig2a(),
         Size(3, 20),
         replace(_SMALL_MODEL, seeds=3),
-        remark="/R: without g_d, mu_proximity = 0.",
+        remark="/R: without g_d, mu_proximity = 0. 3000 training images.",
     ),
     Experiment(
         "fig2b",
