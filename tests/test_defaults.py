@@ -26,9 +26,10 @@ def test_likeness_is_the_median_of_the_largest_cosine():
     expected = np.median(cosines.max(axis=1))
     assert likeness(DIGITS[:300]) == pytest.approx(expected, rel=1e-12)
     assert likeness(7 * sp.csr_array(DIGITS[:300])) == pytest.approx(expected, rel=1e-12)
-    known = np.arange(len(DIGITS)) < 600
-    assert likeness(DIGITS, known) == likeness(DIGITS[:600])
-    assert likeness(DIGITS, np.arange(len(DIGITS)) < 100) == likeness(DIGITS)  # too few to tell
+    many = normalize(load_digits().data[:900])
+    first = np.arange(900)
+    assert likeness(many, first < 550) == likeness(many[:550]) != likeness(many)
+    assert likeness(many, first < 100) == likeness(many)  # too few to tell
     assert likeness(np.eye(3)) == 0
     assert likeness(np.vstack([DIGITS[:1], DIGITS[:1]])) == pytest.approx(1)
     assert likeness(np.zeros((4, 2))) == 1  # nothing to compare
@@ -72,6 +73,9 @@ def test_the_number_of_atoms_follows_its_rule():
     assert default_n_atoms(1500, 1500, k=0.25) == 1500  # features: one for each sample
     assert default_n_atoms(1500, 1500, k=0.5) == int(1500 / (8 * 0.5**1.5))
     assert default_n_atoms(10**6, 10**6, k=0.25) == default_n_atoms(10**6, 10**6, k=0.5) == 2000
+    # labels for all but a few: as many atoms as these, for classes to have their own; too few labels do not count
+    assert default_n_atoms(1500, 1500, k=0.25, n_labelled=1400) == 1400
+    assert default_n_atoms(1500, 1500, k=0.25, n_labelled=150) == 1500
     X = features(m=40)
     model = SparLow("lda", max_iter=0, random_state=0).fit(X, np.arange(400) % 4)
     assert model.n_atoms_ == default_n_atoms(400, 400, 4, kinship(X)) > 100

@@ -294,6 +294,16 @@ def test_class_neighbours_against_sorting_all_distances(k_within, k_between, hid
     np.testing.assert_array_equal(between.toarray(), expected | expected.T)
 
 
+def test_more_neighbours_than_a_byte_counts():
+    """Edges take a byte each; sums over them do not."""
+    X, y = np.random.default_rng(0).standard_normal((400, 3)), np.arange(400) % 2
+    for found in graphs.class_neighbours(X, y, 150, 180):
+        degrees = found.toarray().astype(int).sum(axis=1)
+        assert degrees.max() > 127
+        assert set(np.unique(found.data)) == {1}
+        np.testing.assert_allclose(graphs.laplacian(found).diagonal, degrees / degrees.mean())
+
+
 def test_class_neighbours_where_a_class_has_one_sample():
     X, y = unequal()
     y = np.where(y == 0, 4, y)

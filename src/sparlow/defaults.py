@@ -76,10 +76,21 @@ def default_proximity(k: float) -> float:
     return _PROXIMITY * (1 - k)
 
 
-def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None, k: float = 1.0) -> int:
+def default_n_atoms(
+    n_samples: int, n_distinct: int, n_classes: int | None = None, k: float = 1.0, n_labelled: int | None = None
+) -> int:
     """One atom per 8k^1.5 samples, at least 100 and ten per class, at most 1000/k, 2000 and the distinct samples.
 
     k is the :func:`kinship`. Images share their atoms; features that have little in common need nearly one for each.
+    Where only some samples are labelled and these would do for images, there are no more atoms than they, so that each
+    class can have atoms of its own.
     """
-    wanted = max(int(n_samples / (_SAMPLES_PER_ATOM * k**1.5)), _FEWEST_ATOMS, 10 * (n_classes or 0))
-    return max(1, min(wanted, int(min(_MOST_ATOMS / k, _MOST_ATOMS_OF_FEATURES)), n_distinct))
+
+    def wanted(k: float) -> int:
+        number = max(int(n_samples / (_SAMPLES_PER_ATOM * k**1.5)), _FEWEST_ATOMS, 10 * (n_classes or 0))
+        return min(number, int(min(_MOST_ATOMS / k, _MOST_ATOMS_OF_FEATURES)), n_distinct)
+
+    n_atoms = wanted(k)
+    if n_labelled is not None and n_labelled >= wanted(1.0):
+        n_atoms = min(n_atoms, n_labelled)
+    return max(1, n_atoms)

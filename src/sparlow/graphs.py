@@ -289,7 +289,7 @@ def barycentric_residual(X: Any, k: int, reg: float = 1e-3, n_jobs: int | None =
 def class_neighbours(
     X: Any, labels: Array, k_within: int, k_between: int, n_jobs: int | None = None
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """Graphs of the k_within nearest samples of the same class and the k_between nearest of other classes, 0/1.
+    """Graphs of the k_within nearest samples of the same class and the k_between nearest of other classes, 0/1 (int8).
 
     Samples with label −1 have no edges. A class of fewer samples gives what neighbours it has. Exact up to about 20 000
     labelled samples; above that, classes of more than 500 are searched through an index of each, by nearest-neighbour

@@ -24,24 +24,32 @@ def propagated(
     The labels given spread over ``graph`` joined by the k nearest neighbours in the embedding
     (:func:`graphs.spread_labels`); of the samples that fall to a class the surest part, ``share``, is believed, the
     others stay unlabelled, and ``build`` makes the quotient of these labels. So samples that learning has brought
-    together share their labels, while the first graph holds in bounds what was learned from wrong ones.
+    together share their labels, while the first graph holds in bounds what was learned from wrong ones. With a
+    ``share`` of 0 the quotient stays as it is.
     """
 
-    def spread(Y: Array) -> Array:
-        Y = Y - Y.mean(axis=0)
-        lengths = np.linalg.norm(Y, axis=1, keepdims=True)
-        near = graphs.affinities(Y / np.maximum(lengths, np.finfo(float).tiny), min(k, len(Y) - 1), n_jobs=n_jobs)
+    def memberships(Y: Array) -> Array:
+        near = graphs.affinities(_directions(Y), min(k, len(Y) - 1), n_jobs=n_jobs)
         return graphs.spread_labels(sp.csr_array(graph + near), y)
 
     def renew(Y: Array) -> Quotient:
-        labels = surest(spread(Y), y, share)
+        labels = surest(memberships(Y), y, share)
         # per labelled sample, so that a ridge chosen for the first labels means the same
         return changing(build(labels) * (np.sum(y >= 0) / np.sum(labels >= 0)))
 
     def changing(quotient: Quotient) -> Quotient:
-        return dataclasses.replace(quotient, renew=renew, spread=spread)
+        return dataclasses.replace(quotient, renew=renew if share else None, memberships=memberships)
 
     return changing(build(y))
+
+
+def _directions(Y: Array) -> Array:
+    """From the mean, of unit norm; in one dimension, where only signs would be left, the differences themselves."""
+    Y = Y - Y.mean(axis=0)
+    if Y.shape[1] == 1:
+        return Y
+    lengths = np.linalg.norm(Y, axis=1, keepdims=True)
+    return np.asarray(Y / np.maximum(lengths, np.finfo(float).tiny))
 
 
 def surest(memberships: Array, y: Array, share: float) -> Array:

@@ -48,8 +48,8 @@ class Quotient:
         Where the denominator is a total that has S_A in it, the other part: ``below`` = ``above`` + ``rest``.
     renew : callable, optional
         Embedding -> the quotient that takes this one's place, where what it is made of depends on the embedding.
-    spread : callable, optional
-        Embedding -> memberships (n, c) of all samples in the classes, where some have no label.
+    memberships : callable, optional
+        Embedding -> shares (n, c) of all samples in the classes, where some have no label.
 
     """
 
@@ -59,7 +59,7 @@ class Quotient:
     balance: Callable[[Array], Structure] | None = None
     rest: Structure | None = None
     renew: Callable[[Array], Quotient] | None = None
-    spread: Callable[[Array], Array] | None = None
+    memberships: Callable[[Array], Array] | None = None
 
     @classmethod
     def of_total(

@@ -38,7 +38,7 @@ class FewLabels(Criterion):
         def build(labels: Array) -> Quotient:
             return self.of_labels(X, labels, graph, n_jobs)
 
-        if not self.propagate or not are_labels(y) or y.min() >= 0:
+        if not are_labels(y) or y.min() >= 0:
             return build(y)
         return propagated(build, graph, y, self.k, self.propagate, n_jobs)
 

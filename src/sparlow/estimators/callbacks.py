@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .projector import OF_SOME_CRITERIA
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn 1.8 has no callbacks
@@ -52,6 +54,8 @@ class Audience:
         if not self._shows_model:
             return bool(self._callback(row))
         now = copy.copy(self._model)
+        for of_last_fit in OF_SOME_CRITERIA:
+            now.__dict__.pop(of_last_fit, None)
         now.__dict__.update(state())
         return bool(self._callback(row, now))
 

@@ -23,6 +23,7 @@ from .labels import Labels, check_labels, check_targets
 Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
+OF_SOME_CRITERIA = ("classes_", "regression_", "transduction_")  # fitted attributes that not every fit has
 
 
 def _regresses(model: Any) -> bool:
@@ -84,7 +85,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes; those that only some criteria have do not outlive the last fit."""
-        for of_last_fit in ("classes_", "regression_", "transduction_"):
+        for of_last_fit in OF_SOME_CRITERIA:
             self.__dict__.pop(of_last_fit, None)
         self.__dict__.update(fitted)
 

@@ -150,7 +150,8 @@ class SparLow(CallbackSupportMixin, Projector):
         Class labels, if there are any.
     transduction_ : array of shape (n_samples,)
         For criteria that take unlabelled samples, where there are some: labels of all training samples, those that were
-        missing spread over the neighbours in samples and embedding. With them all samples can serve a classifier.
+        missing spread over the neighbours in samples and embedding, −1 where none arrives. With them all samples can
+        serve a classifier. Not there for targets that are not classes, nor after an interruption.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_features_in_ : int
@@ -378,10 +379,19 @@ class SparLow(CallbackSupportMixin, Projector):
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = self.n_atoms
         if n_atoms is None:
-            n_atoms = default_n_atoms(X.shape[0], distinct, classes, kinship(X, labels.known))
+            n_atoms = default_n_atoms(
+                X.shape[0], distinct, classes, kinship(X, labels.known), self._n_labelled(X, labels)
+            )
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
+
+    @staticmethod
+    def _n_labelled(X: Any, labels: Labels) -> int | None:
+        """Distinct labelled samples, where some have no label."""
+        if labels.y is None or labels.y.min() >= 0:
+            return None
+        return len(distinct_rows(X[labels.y >= 0]))
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)

@@ -122,14 +122,15 @@ class Watch:
 
     def transduced(self, now: Evaluation) -> dict[str, Any]:
         """Labels for the unlabelled samples: spread over neighbours, as while learning; −1 where none arrives."""
-        spread, classes, y = self.problem.quotient.spread, self.known.classes, self.known.y
-        if spread is None or classes is None or y is None or self.reason == "interrupted":
+        memberships, classes, y = self.problem.quotient.memberships, self.known.classes, self.known.y
+        if memberships is None or classes is None or y is None or self.reason == "interrupted":
             return {}
-        memberships = spread(now.quotient.embedding)
-        labels = classes[np.where(y >= 0, y, memberships.argmax(axis=1))]
-        if not memberships.any(axis=1).all():
-            labels = labels.astype(object if labels.dtype.kind in "US" else labels.dtype)
-            labels[(y < 0) & ~memberships.any(axis=1)] = UNLABELLED
+        try:
+            shares = memberships(now.quotient.embedding)
+        except KeyboardInterrupt:
+            return {"stop_reason_": "interrupted"}
+        labels = classes[np.where(y >= 0, y, shares.argmax(axis=1))]
+        labels[(y < 0) & ~shares.any(axis=1)] = UNLABELLED
         return {"transduction_": labels}
 
     def summary(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
 from ..criteria import CRITERIA
-from ..defaults import default_prior
+from ..defaults import default_prior, kinship
 from ..estimators import SparLow, TraceQuotient
 from ..evaluation import TUNING, own_embedding, part, searched
 from ..images import kspm, llc, scspm
@@ -184,9 +184,9 @@ def model(criterion: str, sequential: bool = False) -> Method:
         spread = options.pop("spread", False)
         X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
-        estimator.set_params(**_arguments(criterion, X, options))
+        estimator.set_params(**_arguments(criterion, X, y, options))
         began = time.perf_counter()
-        choices = {name: [_arguments(criterion, X, {name: value})[name] for value in tune[name]] for name in tune}
+        choices = {name: [_arguments(criterion, X, y, {name: value})[name] for value in tune[name]] for name in tune}
         estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         test = list(copies(problem.X_test, problem.shape, averaged))
@@ -195,7 +195,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         return Answer(
             estimator.embedding_,
             _mean_embedding(estimator, test),
-            labels=getattr(estimator, "transduction_", y) if spread else y,
+            labels=estimator.transduction_ if spread else y,
             parameters={**options, **_found(estimator)},
             seconds=seconds,
             arrays={"components": estimator.components_},
@@ -204,11 +204,11 @@ def model(criterion: str, sequential: bool = False) -> Method:
     return method
 
 
-def _arguments(criterion: str, X: Array, options: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -> dict[str, Any]:
     """SparLow's arguments from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual: Any = default_prior(X, CRITERIA[criterion].faithful)
+        usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1))
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])

@@ -135,6 +135,7 @@ def measure(task: Task) -> Row:
         "method": entry.method,
         "seed": task.seed,
         "setting": {name: value for name, value in asdict(entry.setting).items() if value},
+        "options": plain(entry.options),
     }
     peak = Peak()
     with warnings.catch_warnings(), threadpool_limits(task.threads):

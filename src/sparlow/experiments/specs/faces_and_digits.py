@@ -264,7 +264,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         _fig2a(),
         Size(3, 20),
         replace(_SMALL_MODEL, seeds=3),
-        remark="/R: without g_d, mu_proximity = 0. 3000 training images.",
+        remark="/R: without g_d, mu_proximity = 0. Each seed draws 3000 training images and a first dictionary.",
     ),
     Experiment(
         "fig2b",
