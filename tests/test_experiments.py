@@ -131,6 +131,20 @@ def test_shifted_rows_learn_from_copies_and_average_over_copies():
     assert len(shifted["train"]) == len(shifted["y"]) == 9 * len(plain["train"])
 
 
+def test_rows_of_spread_labels_use_all_training_samples_and_say_so():
+    few, options = dataclasses.replace(DIGITS, labels=4), {"n_atoms": 30, "max_iter": 1}
+    one = experiment(Entry("SDA-SparLow", few, {**options, "spread": True}))
+    row = measure(tasks(one, one.full)[0])
+    assert (row["status"], row["options"]) == ("done", {**options, "spread": True})
+    samples = draw(few, 0)
+    model = SparLow("sda", random_state=0, **options).fit(samples.X, samples.y)
+    neighbour = KNeighborsClassifier(1).fit(model.embedding_, model.transduction_)
+    expected = 100 * neighbour.score(model.transform(samples.X_test), samples.y_test)
+    assert row["accuracy"]["1nn"] == pytest.approx(expected, abs=1e-3)
+    labelled = 100 * model.score(samples.X_test, samples.y_test)
+    assert abs(expected - labelled) > 0.1  # or this would tell nothing
+
+
 def test_landmarks_are_named_in_the_note():
     one = experiment(Entry("KPCA", DIGITS, {"n_components": 5, "landmarks": 60}))
     row = measure(tasks(one, one.full)[0])
