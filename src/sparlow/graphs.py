@@ -70,7 +70,7 @@ class Structure:
         """A multiple of S."""
         return Structure(
             factor * self.diagonal,
-            None if self.graph is None else self.graph * factor,
+            None if self.graph is None else _times(self.graph, factor),
             self.factors,
             None if self.core is None else factor * self.core,
         )
@@ -91,6 +91,11 @@ class Structure:
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
             out += part.T @ (self.core @ part)
         return _symmetric(out)
+
+
+def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
+    """A multiple of a graph, which shares its edges but not their weights."""
+    return sp.csr_array((graph.data * factor, graph.indices, graph.indptr), shape=graph.shape)
 
 
 def _symmetric(matrix: Array) -> Array:
@@ -233,7 +238,7 @@ def laplacian(graph: sp.csr_array) -> Structure:
     """L = degree − adjacency, scaled to mean degree 1, so that its weight means the same for any n and k."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     mean = degrees.mean() if degrees.any() else 1.0
-    return Structure(degrees / mean, sp.csr_array(graph * (-1.0 / mean)))
+    return Structure(degrees / mean, _times(graph, -1.0 / mean))
 
 
 def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: float = 1e-6) -> Array:

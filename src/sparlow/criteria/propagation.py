@@ -34,8 +34,10 @@ def propagated(
 
     def renew(Y: Array) -> Quotient:
         labels = surest(memberships(Y), y, share)
+        fresh = build(labels)
         # per labelled sample, so that a ridge chosen for the first labels means the same
-        return changing(build(labels) * (np.sum(y >= 0) / np.sum(labels >= 0)))
+        fresh.scale(float(np.sum(y >= 0) / np.sum(labels >= 0)))
+        return changing(fresh)
 
     def changing(quotient: Quotient) -> Quotient:
         return dataclasses.replace(quotient, renew=renew if share else None, memberships=memberships)

@@ -78,10 +78,14 @@ class Quotient:
         """Number of samples."""
         return len(self.above.diagonal)
 
-    def __mul__(self, factor: float) -> Quotient:
-        """The quotient of the same value with both structures scaled; the ridge is not."""
-        below, rest = (None if part is None else part * factor for part in (self.below, self.rest))
-        return dataclasses.replace(self, above=self.above * factor, below=below, rest=rest)
+    def scale(self, factor: float) -> None:
+        """Multiply both structures in place, not the ridge; only for a quotient whose arrays nothing else holds."""
+        parts = [part for part in (self.above, self.below, self.rest) if part is not None]
+        arrays = [part.diagonal for part in parts]
+        arrays += [part.graph.data for part in parts if part.graph is not None]
+        arrays += [part.core for part in parts if part.core is not None]
+        for array in {id(array): array for array in arrays}.values():  # parts may share them
+            array *= factor
 
     def matrices(self, codes: Any, n_jobs: int | None = None) -> tuple[Array, Array]:
         """A and B (r, r) for fixed codes."""
