@@ -116,9 +116,10 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
 
 def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
     """The estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer than at last."""
-    final = {name: value for name, value in estimator.get_params().items() if name in ("n_atoms", "max_iter") and value}
+    known = estimator.get_params()
+    final = {name: known[name] for name in ("n_atoms", "max_iter") if "n_atoms" in known and known.get(name)}
     fewer = {"n_atoms": min(len(problem.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
-    if choices and "n_atoms" in final:
+    if choices:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
     kept = {name: value for name, value in final.items() if name not in choices}
     return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**kept)
