@@ -157,3 +157,27 @@ def test_minus_one_as_a_class_is_pointed_out():
 def test_stacks_of_pictures_are_told_to_become_rows(model):
     with pytest.raises(ValueError, match=r"reshape\(len\(X\), -1\)"):
         model.fit(X.reshape(-1, 8, 8), Y)
+    with pytest.raises(ValueError, match=r"reshape\(len\(X\), -1\)"):
+        model.fit(list(X.reshape(-1, 8, 8)), Y)
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"reshape\(len\(X\), -1\)"):
+        model.transform(X.reshape(-1, 8, 8))
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), ""])
+def test_other_marks_of_unlabelled_samples_are_refused_with_the_right_one(nothing):
+    y = np.array([f"digit {c}" for c in Y], object)
+    y[7] = nothing
+    for criterion in ("sda", "lda"):
+        with pytest.raises(ValueError, match=r"first: row 7.*mark them by -1"):
+            small(criterion, max_iter=0).fit(X, y)
+
+
+def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
+    y = [-1 if i % 2 else f"digit {c}" for i, c in enumerate(Y)]
+    for given in (y, np.array(y), np.array(y, object)):
+        model = small("sda", max_iter=0).fit(X, given)
+        assert len(model.classes_) == 10
+        assert len(model.transduction_) == len(Y)
+    with pytest.raises(ValueError, match="-1 among words"):
+        small("lda").fit(X, y)

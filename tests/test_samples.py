@@ -1,5 +1,7 @@
 """Samples from files of every kind come out the same; what cannot be read is named."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,11 +170,24 @@ def test_folders_of_images(tmp_path):
     found = read(folder)
     assert found.y.tolist() == [*WORDS.tolist(), -1]
     np.testing.assert_allclose(found.X[-1], 76 / 255)
-    small = read(folder, Reading(size=(2, 2)))
+    with pytest.warns(UserWarning, match="squeezed"):
+        small = read(folder, Reading(size=(2, 2)))
     assert small.X.shape == (10, 4)
     Image.new("L", (9, 9)).save(folder / "ant" / "large.png")
     with pytest.raises(SamplesError, match=r"large.png is 9x9.*--size"):
         read(folder)
+
+
+def test_squeezed_and_large_images_are_spoken_of(tmp_path):
+    make_folder(tmp_path / "small", size=(8, 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(tmp_path / "small", Reading(size=(4, 3))).shape == (4, 3)  # the same proportions
+    with pytest.warns(UserWarning, match="were squeezed"):
+        read(tmp_path / "small", Reading(size=(4, 4)))
+    make_folder(tmp_path / "large", size=(200, 150))
+    with pytest.warns(UserWarning, match="30000 numbers each.*sparlow features"):
+        read(tmp_path / "large")
 
 
 def test_orientation_of_photographs_and_deep_images(tmp_path):

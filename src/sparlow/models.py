@@ -108,6 +108,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     held = dataclasses.replace(held, model=_without_callbacks(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}
     path = pathlib.Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in: make it first.")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         _skops().dump(content, unfinished, compression=zipfile.ZIP_DEFLATED)

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 UNLABELLED = -1
+_SQUEEZE = 0.02  # change of proportions that is not worth a word
+_LARGE = 128 * 128  # pixels
 LABEL_COLUMNS = ("label", "labels", "class", "target", "y")
 _SAMPLE_KEYS = ("X", "images", "data", "x")
 _LABEL_KEYS = ("y", "labels", "label", "target", "targets")
@@ -367,7 +370,7 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(
             f"{path} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}): expected a sub-folder for each class."
         )
-    size, rows = how.size, []
+    size, rows, squeezed = how.size, [], 0
     for file in files:
         try:
             with Image.open(file) as opened:
@@ -378,6 +381,7 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise SamplesError(f"{file} is not an image that can be read: {error}") from error
         if how.size is not None and (image.height, image.width) != how.size:
+            squeezed += abs(image.height * how.size[1] / (image.width * how.size[0]) - 1) > _SQUEEZE
             image = image.resize((how.size[1], how.size[0]), Image.Resampling.LANCZOS)
         size = size or (image.height, image.width)
         if (image.height, image.width) != size:
@@ -386,10 +390,30 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
                 "for instance --size 32x32."
             )
         rows.append(np.asarray(image, dtype=np.uint8).ravel())
+    _say_sizes(path, size, squeezed, len(files))
     labels = [file.relative_to(path).parts[0] if file.parent != path else "" for file in files]
     y = np.array(labels) if any(labels) else None
     names = tuple(file.relative_to(path).as_posix() for file in files)
     return Samples(np.array(rows) / 255.0, y, size, names=names)
+
+
+def _say_sizes(path: pathlib.Path, size: tuple[int, int] | None, squeezed: int, count: int) -> None:
+    """Warn of images that were squeezed to the size asked for, and of very large ones."""
+    assert size is not None
+    named = f"{size[0]}x{size[1]}"
+    if squeezed:
+        warnings.warn(
+            f"{path}: {squeezed} of {count} images have other proportions than {named}, to which they were squeezed.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if size[0] * size[1] > _LARGE:
+        warnings.warn(
+            f"{path}: images of {named} are {size[0] * size[1]} numbers each, which takes time: --size 64x64 is "
+            "less; photographs of things and places are better described by sparlow features first.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def is_image(file: pathlib.Path, folder: pathlib.Path) -> bool:

@@ -22,6 +22,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         rows = command.overview(plan)
         names = ("name", "rows", "cost", "data", "title")
         terminal.result({"experiments": [dict(zip(names, row, strict=True)) for row in rows]}, table(rows, names))
+        terminal.note(command.places(plan))
         return OK
     missing = [] if arguments.report else plan.missing()
     for name in missing:

@@ -58,6 +58,7 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     semi = criterion.supervision == "semi"
+    _refuse_nothing(y)
     if not semi and _has_words(y) and not labelled(y).all():
         bare = np.flatnonzero(~labelled(y))
         raise ValueError(
@@ -86,6 +87,20 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     return Labels(encoded, classes)
 
 
+def _refuse_nothing(y: Array) -> None:
+    """Say how to mark unlabelled samples where None, NaN or empty texts are meant to."""
+    if y.dtype.kind not in "OU":
+        nothing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    else:
+        nothing = np.array([label is None or label == "" or label != label for label in y], bool)
+    if nothing.any():
+        first = int(np.flatnonzero(nothing)[0])
+        raise ValueError(
+            f"Input y contains NaN, None or an empty text ({int(nothing.sum())} of {len(y)}, first: row {first}). If "
+            "these samples have no label, mark them by -1 and use sda, slap or smvr, or leave them out."
+        )
+
+
 def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
     fewest = criterion.fewest_per_class
     if counts.min() < fewest:
@@ -100,7 +115,7 @@ def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
 
 
 def _has_words(y: Array) -> bool:
-    return y.dtype == object and any(isinstance(label, str) for label in y.flat)
+    return y.dtype.kind in "US" or (y.dtype == object and any(isinstance(label, str) for label in y.flat))
 
 
 def _is_targets(y: Any) -> bool:

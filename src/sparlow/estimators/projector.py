@@ -36,7 +36,9 @@ def _regresses(model: Any) -> bool:
 
 def refuse_stacks(X: Any) -> None:
     """Say what to do with a stack of pictures (n, height, width)."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) > 1:
+        shape = (len(X), *np.shape(X[0]))
     if len(shape) > 2:
         raise ValueError(
             f"Found array with dim {len(shape)}, while dim <= 2 is required: X has shape {tuple(shape)}, but each "

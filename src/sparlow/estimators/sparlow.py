@@ -464,6 +464,7 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         check_is_fitted(self)
+        refuse_stacks(X)
         X = self._scaled(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
         return encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
 

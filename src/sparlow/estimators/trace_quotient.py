@@ -166,6 +166,7 @@ class TraceQuotient(Projector):
 
     def _embedding_of(self, X: Any) -> Array:
         """:meth:`transform` as an array, whatever ``set_output`` says."""
+        refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return _projected(X, self.mean_, self.projection_)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -113,6 +114,13 @@ def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
         )
         rows.append((experiment.name, f"{ready} of {count}", _duration(60 * size.minutes), need, experiment.title))
     return rows
+
+
+def places(plan: Plan) -> str:
+    """Where rows and image sets were looked for."""
+    folder = plan.data or os.environ.get("SPARLOW_DATA")
+    sets = f"image sets in {folder}" if folder else "no folder of image sets is set (--data or SPARLOW_DATA)"
+    return f"Rows are counted in {plan.output}, which --output names; {sets}."
 
 
 def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:

@@ -222,7 +222,9 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
 
 
 def _weakest(row: Judgement, which: str) -> str:
-    weakest = sorted(row.per_class(which).items(), key=lambda item: item[1])[:5]
+    weakest = sorted((item for item in row.per_class(which).items() if item[1] < 1), key=lambda item: item[1])[:5]
+    if not weakest:
+        return '<p class="soft">Every class is always right.</p>'
     words = ", ".join(f"{label} ({100 * share:.1f} %)" for label, share in weakest)
     return f'<p class="soft">Classes least often right: {html.escape(words)}.</p>'
 
@@ -261,6 +263,7 @@ def _parameters(held: ModelFile) -> str:
         "prior": model.prior_,
         "n_components": model.n_components_,
         "n_atoms": model.n_atoms_,
+        **{name: getattr(model, f"{name}_") for name in ("shrinkage", "mu_proximity") if hasattr(model, f"{name}_")},
     }
     rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
     return table(
