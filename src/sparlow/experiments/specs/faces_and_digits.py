@@ -255,8 +255,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         Size(3, 240),
         Size(1, 2, _QUICK_DIGITS, QUICK_MODEL),
         ("1nn", "svm"),
-        remark="Dimensions l as printed: 50 for PCA, KPCA and PCA-SparLow, 20 for the others; SparPCA with 50 is the start of PCA-SparLow. MNIST: 10 000 random "
-        "training images, where the paper has 30 000; all test images.",
+        remark="Dimensions l as printed: 50 for PCA, KPCA and PCA-SparLow, 20 for the others; SparPCA with 50 is the "
+        "start of PCA-SparLow. MNIST: 10 000 random training images, where the paper has 30 000; all test images.",
     ),
     Experiment(
         "fig2a",
