@@ -117,7 +117,7 @@ def growth():
 def memory_of(criterion, n):
     X, y = mnist(n)
     began = time.perf_counter()
-    model = SparLow(criterion, n_atoms=1000, max_iter=2, random_state=0, n_jobs=2).fit(X, some_labels(criterion, y))
+    model = SparLow(criterion, n_atoms=1000, max_iter=4, random_state=0, n_jobs=2).fit(X, some_labels(criterion, y))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "criterion": criterion,
