@@ -303,7 +303,7 @@ def class_neighbours(
     n = X.shape[0]
     known = np.flatnonzero(labels >= 0)
     many = len(known) > _EXACT and _descent() is not None
-    nearest, distance = np.zeros((len(known), 0), np.int32), np.zeros((len(known), 0))
+    nearest, distance = np.zeros((len(known), k_between), np.int32), np.full((len(known), k_between), np.inf)
     rows, columns = [], []
     for c in range(labels.max() + 1):
         own, others = np.flatnonzero(labels == c).astype(np.int32), np.flatnonzero(labels[known] != c)
@@ -312,16 +312,16 @@ def class_neighbours(
         if k > 0:
             rows.append(np.repeat(own, k))
             columns.append(own[search(k, None)[1]].ravel())
-        found, index = np.full((len(known), width), np.inf), np.zeros((len(known), width), np.int32)
-        for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that a search makes of its queries
+        for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that searching and sorting make
             rest = others[batch]
-            found[rest], hits = search(width, X[known[rest]])
-            index[rest] = own[hits]
-        distance, nearest = _nearest(np.hstack([distance, found]), np.hstack([nearest, index]), k_between)
-    near, ends = np.isfinite(distance), nearest
-    del search, found, index, distance, nearest  # there are millions of edges: nothing of them is held twice
-    starts = np.repeat(known.astype(np.int32), near.sum(axis=1))
-    return _unweighted(n, np.concatenate(rows), np.concatenate(columns)), _unweighted(n, starts, ends[near])
+            found, hits = search(width, X[known[rest]])
+            distance[rest], nearest[rest] = _nearest(
+                np.hstack([distance[rest], found]), np.hstack([nearest[rest], own[hits]]), k_between
+            )
+    near = np.isfinite(distance)
+    starts, ends = np.repeat(known.astype(np.int32), near.sum(axis=1)), nearest[near]
+    del distance, nearest, near  # there are millions of edges: nothing of them is held twice
+    return _unweighted(n, np.concatenate(rows), np.concatenate(columns)), _unweighted(n, starts, ends)
 
 
 def _unweighted(n: int, rows: Array, columns: Array) -> sp.csr_array:
