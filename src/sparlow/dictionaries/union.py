@@ -83,19 +83,10 @@ def class_union(
 
 
 def labelled(y: Array) -> Array:
-    """Which samples have a label: the number −1 stands for none, also among objects such as strings.
-
-    So does the text "-1", which numpy makes of it in a list of strings.
-    """
+    """Which samples have a label: the number −1 stands for none, also among objects such as strings."""
     if y.dtype == object:
-        return np.array([not (isinstance(label, (numbers.Real, str)) and _is_minus_one(label)) for label in y], bool)
-    if y.dtype.kind in "US":
-        return np.asarray(y != np.array("-1", y.dtype))
+        return np.array([not (isinstance(label, numbers.Real) and float(label) == UNLABELLED) for label in y], bool)
     return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
-
-
-def _is_minus_one(label: Any) -> bool:
-    return bool(label == "-1" if isinstance(label, str) else float(label) == UNLABELLED)
 
 
 def suits_classes(X: Any, y: Array, n_atoms: int) -> bool:

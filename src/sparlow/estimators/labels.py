@@ -59,6 +59,8 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     check_consistent_length(X, y)
     semi = criterion.supervision == "semi"
     _refuse_nothing(y)
+    if semi and y.dtype.kind in "UO" and np.any(y == "-1"):
+        y = np.where(y == "-1", UNLABELLED, y.astype(object))  # what numpy makes of −1 in a list of words
     if not semi and _has_words(y) and not labelled(y).all():
         bare = np.flatnonzero(~labelled(y))
         raise ValueError(
@@ -68,7 +70,7 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     check_classification_targets(y[labelled(y)].astype(str) if semi and y.dtype == object else y)
     known = labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
-    if not semi and len(classes) > 2 and not labelled(y).all():
+    if not semi and len(classes) > 2 and not (labelled(y) & (y.astype(str) != "-1")).all():
         warnings.warn(
             f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.",
             UserWarning,
@@ -115,7 +117,7 @@ def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
 
 
 def _has_words(y: Array) -> bool:
-    return y.dtype.kind in "US" or (y.dtype == object and any(isinstance(label, str) for label in y.flat))
+    return y.dtype == object and any(isinstance(label, str) for label in y.flat)
 
 
 def _is_targets(y: Any) -> bool:
