@@ -128,7 +128,11 @@ class JointProblem(ABC):
         if not self.quotient.changes:
             return now
         with Threads(1):
-            self.quotient = self.quotient.refreshed(now.codes, now.projection)
+            renew, ridge = self.quotient.renew, self.quotient.ridge
+            if renew is not None:
+                self.quotient = self.plain  # the last one is let go before the next is made: they are large
+                self.quotient = dataclasses.replace(renew(now.quotient.embedding), ridge=ridge)
+            self.quotient = self.quotient.balanced(now.quotient)
             U = now.projection if self._unpack(now.point)[1] is not None else self._best(now.codes, now.projection)
             return self._evaluation(now.dictionary, now.codes, U)
 

@@ -145,9 +145,9 @@ class Quotient:
             return self
         before = self.value(codes, U)
         fresh = self if self.renew is None else dataclasses.replace(self.renew(before.embedding), ridge=self.ridge)
-        return fresh._balanced(before)
+        return fresh.balanced(before)
 
-    def _balanced(self, before: Value) -> Quotient:
+    def balanced(self, before: Value) -> Quotient:
         """Pairs balanced for the embedding of ``before``; S_A is scaled so that F there is what it was."""
         Y = before.embedding
         above = self.above if self.balance is None else self.balance(Y)
