@@ -14,11 +14,21 @@ from sparlow.criteria import balance
 from sparlow.criteria.propagation import surest
 from sparlow.estimators.labels import Labels
 from sparlow.estimators.watch import Watch
+from sparlow.problem import JointProblem
 from tests.digits import X, Y, small
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest
 
 # ── balance ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refreshed(quotient, codes, U):
+    """What a problem makes of its criterion between rounds of steps."""
+    problem = SimpleNamespace(quotient=quotient, plain=quotient, _unpack=lambda point: (None, U))
+    problem._evaluation = lambda *parts: None
+    now = SimpleNamespace(codes=codes, projection=U, quotient=quotient.value(codes, U), point=None, dictionary=None)
+    JointProblem.refresh(problem, now)
+    return problem.quotient
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def test_balanced_classes_are_weighted_by_their_distances(criterion, projection)
     X, y, codes = sample(hidden=criterion.supervision == "semi")
     quotient = criterion.bind(X, y)
     before = quotient.value(codes, projection)
-    balanced = quotient.refreshed(codes, projection)
+    balanced = refreshed(quotient, codes, projection)
     after = balanced.value(codes, projection)
     assert after.quotient == pytest.approx(before.quotient, rel=1e-12)
     assert after.bottom == pytest.approx(before.bottom, rel=1e-12)
@@ -57,7 +67,7 @@ def test_balanced_edges_are_weighted_by_the_mean_distance_of_their_pair_of_class
     X, y, codes = sample(hidden=False)
     quotient = MFA(k_within=3, k_between=4).bind(X, y)
     before = quotient.value(codes, projection)
-    balanced = quotient.refreshed(codes, projection)
+    balanced = refreshed(quotient, codes, projection)
     assert balanced.value(codes, projection).quotient == pytest.approx(before.quotient, rel=1e-12)
     edges = either(nearest(X, 4, y[:, None] != y)).astype(bool)
     squares = cdist(codes @ projection, codes @ projection) ** 2
@@ -74,8 +84,8 @@ def test_balanced_edges_are_weighted_by_the_mean_distance_of_their_pair_of_class
 
 def test_balancing_a_balanced_quotient_changes_nothing(projection):
     X, y, codes = sample(hidden=False)
-    once = LDA().bind(X, y).refreshed(codes, projection)
-    twice = once.refreshed(codes, projection)
+    once = refreshed(LDA().bind(X, y), codes, projection)
+    twice = refreshed(once, codes, projection)
     np.testing.assert_allclose(twice.matrices(codes)[0], once.matrices(codes)[0], atol=1e-12)
 
 
@@ -85,18 +95,18 @@ def test_balancing_a_balanced_quotient_changes_nothing(projection):
 def test_without_balance_the_quotient_stays(criterion, projection):
     X, y, codes = sample(hidden=False)
     quotient = criterion.bind(X, y)
-    assert quotient.refreshed(codes, projection) is quotient
+    assert refreshed(quotient, codes, projection) is quotient
 
 
 def test_equal_class_means_do_not_break_the_balance(projection):
     X, y, codes = sample(hidden=False)
     nothing = sp.csr_array(codes.shape)
     quotient = LDA().bind(X, y)
-    assert quotient.refreshed(nothing, projection) is quotient
+    assert refreshed(quotient, nothing, projection) is quotient
     same = codes.toarray()
     for c in (1, 2):  # two classes on one another
         same[y == c] -= same[y == c].mean(axis=0)
-    A = LDA().bind(X, y).refreshed(same, projection).matrices(same)[0]
+    A = refreshed(LDA().bind(X, y), same, projection).matrices(same)[0]
     assert np.all(np.isfinite(A))
 
 
@@ -128,7 +138,7 @@ def test_learning_believes_the_surest_of_the_labels_that_spread(criterion, proje
     X, y, codes = sample(hidden=True)
     criterion = dataclasses.replace(criterion, propagate=0.5)
     quotient = dataclasses.replace(criterion.bind(X, y), ridge=0.1)
-    renewed = quotient.refreshed(codes, projection)
+    renewed = refreshed(quotient, codes, projection)
     assert renewed.changes
     assert renewed.ridge == 0.1
     F = quotient.value(codes, projection).quotient

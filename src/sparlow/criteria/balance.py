@@ -1,4 +1,4 @@
-"""Weights that favour pairs now close together; :meth:`Quotient.refreshed` says why."""
+"""Weights that favour pairs now close together; :meth:`Quotient.balanced` says why."""
 
 from __future__ import annotations
 

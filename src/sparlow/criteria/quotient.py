@@ -43,7 +43,7 @@ class Quotient:
     ridge : float
         Added to the diagonal of B.
     balance : callable, optional
-        Embedding -> S_A with weights that favour pairs now close together; see :meth:`refreshed`.
+        Embedding -> S_A with weights that favour pairs now close together; see :meth:`balanced`.
     rest : Structure, optional
         Where the denominator is a total that has S_A in it, the other part: ``below`` = ``above`` + ``rest``.
     renew : callable, optional
@@ -70,7 +70,7 @@ class Quotient:
 
     @property
     def changes(self) -> bool:
-        """Whether :meth:`refreshed` gives another quotient."""
+        """Whether it is balanced or renewed while the dictionary is learned."""
         return self.balance is not None or self.renew is not None
 
     @property
@@ -133,22 +133,14 @@ class Quotient:
         constant = self.ridge if self.below is not None else self.ridge + self._spread(codes) / self.n_samples
         return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
 
-    def refreshed(self, codes: Any, U: Array) -> Quotient:
-        """The quotient with its pairs balanced anew for the present embedding, scaled to have the present value.
+    def balanced(self, before: Value) -> Quotient:
+        """The quotient with its pairs balanced for the embedding of ``before``, scaled to have the value there.
 
         A sum over pairs is dominated by those already far apart, and learning the dictionary would go on to separate
         what is separate. With weights 1/d² of the present distances each pair counts the same: a step of iterative
         reweighting for the sum of log d². The weights span a factor of ten at most: without a bound the projection
         would jump from one close pair to the next.
         """
-        if not self.changes:
-            return self
-        before = self.value(codes, U)
-        fresh = self if self.renew is None else dataclasses.replace(self.renew(before.embedding), ridge=self.ridge)
-        return fresh.balanced(before)
-
-    def balanced(self, before: Value) -> Quotient:
-        """Pairs balanced for the embedding of ``before``; S_A is scaled so that F there is what it was."""
         Y = before.embedding
         above = self.above if self.balance is None else self.balance(Y)
         others = self.below if self.rest is None else self.rest

@@ -57,7 +57,7 @@ def load(
     if fetch:
         return _fetched(name)
     source = SOURCES[name]
-    named = folder if folder is not None else os.environ.get(VARIABLE)
+    named = named_folder(folder)
     if named is None:
         raise FileNotFoundError(
             f"Where is {name}? Set {VARIABLE} to the folder that it is in, or give load(..., folder=...). "
@@ -66,11 +66,16 @@ def load(
     return source.load(name, pathlib.Path(named), check)
 
 
+def named_folder(folder: str | os.PathLike[str] | None = None) -> str | os.PathLike[str] | None:
+    """The folder of the image sets: the one given, or that of the environment variable; None if neither is."""
+    return folder if folder is not None else os.environ.get(VARIABLE)
+
+
 def available(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
     """Whether the files of a set are there; they are not read."""
     if name == "digits":
         return True
-    named = folder if folder is not None else os.environ.get(VARIABLE)
+    named = named_folder(folder)
     return named is not None and any(offer.find(pathlib.Path(named)) for offer in SOURCES[name].offers)
 
 

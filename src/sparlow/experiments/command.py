@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -118,7 +117,7 @@ def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
 
 def places(plan: Plan) -> str:
     """Where rows and image sets were looked for."""
-    folder = plan.data or os.environ.get("SPARLOW_DATA")
+    folder = datasets.named_folder(plan.data)
     sets = f"image sets in {folder}" if folder else "no folder of image sets is set (--data or SPARLOW_DATA)"
     return f"Rows are counted in {plan.output}, which --output names; {sets}."
 
