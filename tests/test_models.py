@@ -138,6 +138,11 @@ def test_damaged_files_are_refused(share, tmp_path):
         load_model(path)
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere to save m\.sparlow in"):
+        save(fitted(), tmp_path / "nowhere" / "m.sparlow")
+
+
 def test_only_fitted_models_are_saved_and_nothing_is_left_half_done(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not fitted"):
         save(SparLow(), tmp_path / "m.sparlow")

@@ -39,6 +39,7 @@ class _Plan:
     """What learning from a part of the samples and from all of them have in common."""
 
     criterion: Criterion
+    kinship: float
     prior: Prior
     mu_proximity: float
     shrinkage: float
@@ -279,12 +280,15 @@ class SparLow(CallbackSupportMixin, Projector):
         labels = self._labels(criterion, X, y)
         X = self._scaled(X)
         rng = check_random_state(self.random_state)
-        prior, nearness = self._prior_and_proximity(criterion, X, labels)
+        k = kinship(X, labels.known)
+        prior = default_prior(X, criterion.faithful, k) if self.prior is None else self.prior
+        usual = max(criterion.usual_proximity(labels.bound), default_proximity(k))
+        nearness = usual if self.mu_proximity is None else self.mu_proximity
         last = getattr(self, "dictionary_", None) if self.warm_start else None
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         rows, held = self._split(criterion, labels, X.shape[0], rng)
         shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
-        plan = _Plan(criterion, prior, nearness, shrinkage, last, rng.randint(np.iinfo(np.int32).max), began)
+        plan = _Plan(criterion, k, prior, nearness, shrinkage, last, rng.randint(np.iinfo(np.int32).max), began)
         if held is None:
             watch = self._learn(plan, X, labels, self.max_iter, audience)
             fitted = {**watch.summary(), **watch.state(watch.last), **watch.transduced(watch.last)}
@@ -338,15 +342,6 @@ class SparLow(CallbackSupportMixin, Projector):
     def _scaled(self, X: Any) -> Any:
         return unit_samples(X) if self.normalize else check_samples(X)
 
-    def _prior_and_proximity(self, criterion: Criterion, X: Any, labels: Labels) -> tuple[Prior, float]:
-        """The user's, or what suits the samples."""
-        if self.prior is not None and self.mu_proximity is not None:
-            return self.prior, self.mu_proximity
-        k = kinship(X, labels.known)
-        usual = max(criterion.usual_proximity(labels.bound), default_proximity(k))
-        prior = default_prior(X, criterion.faithful, k) if self.prior is None else self.prior
-        return prior, usual if self.mu_proximity is None else self.mu_proximity
-
     def _split(
         self, criterion: Criterion, labels: Labels, n: int, rng: np.random.RandomState
     ) -> tuple[Array, Array | None]:
@@ -379,19 +374,12 @@ class SparLow(CallbackSupportMixin, Projector):
         classes = None if labels.classes is None else len(labels.classes)
         n_atoms = self.n_atoms
         if n_atoms is None:
-            n_atoms = default_n_atoms(
-                X.shape[0], distinct, classes, kinship(X, labels.known), self._n_labelled(X, labels)
-            )
+            some = labels.y is not None and labels.y.min() < 0
+            n_labelled = len(distinct_rows(X[labels.known])) if some else None
+            n_atoms = default_n_atoms(X.shape[0], distinct, classes, plan.kinship, n_labelled)
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
-
-    @staticmethod
-    def _n_labelled(X: Any, labels: Labels) -> int | None:
-        """Distinct labelled samples, where some have no label."""
-        if labels.y is None or labels.y.min() >= 0:
-            return None
-        return len(distinct_rows(X[labels.y >= 0]))
 
     def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
         D: Array = check_array(given, dtype=np.float64, input_name=name)
