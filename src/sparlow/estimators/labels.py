@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length
@@ -37,6 +38,17 @@ class Labels:
         if self.targets is not None:
             return np.all(np.isfinite(self.targets), axis=1)
         return None if self.y is None else self.y >= 0
+
+    def held_out(self, n: int, fraction: float, rng: np.random.RandomState) -> Array:
+        """Rows of a part of the labelled samples, some of each class; of all n where there are no labels."""
+        if self.y is not None and np.bincount(self.y[self.y >= 0]).min() < 2:
+            raise ValueError("validation_fraction holds out samples of each class, but there is a class of one sample.")
+        usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
+        stratify = None if self.y is None else self.y[usable]
+        splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
+        count = max(round(fraction * len(usable)), 1 if stratify is None else len(np.unique(stratify)))
+        _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
+        return np.asarray(np.sort(usable[held]))
 
     def take(self, rows: Array) -> Labels:
         """Those of some samples."""

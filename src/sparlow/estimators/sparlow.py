@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -351,14 +350,8 @@ class SparLow(CallbackSupportMixin, Projector):
             return every, None
         if getattr(criterion, "graph", None) is not None:
             raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
-        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < 2:
-            raise ValueError("validation_fraction holds out samples of each class, but there is a class of one sample.")
-        usable = every if labels.known is None else every[labels.known]
-        stratify = None if labels.y is None else labels.y[usable]
-        splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
-        count = max(round(self.validation_fraction * len(usable)), 1 if stratify is None else len(np.unique(stratify)))
-        _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
-        return np.setdiff1d(every, usable[held]), np.sort(usable[held])
+        held = labels.held_out(n, self.validation_fraction, rng)
+        return np.setdiff1d(every, held), held
 
     def _first_dictionary(self, plan: _Plan, X: Any, labels: Labels) -> Array:
         if plan.last is not None:
