@@ -68,8 +68,7 @@ class SparLow(CallbackSupportMixin, Projector):
         for mvr and smvr, and 48, but at most a quarter of the atoms, for the others. Beyond classes − 1 lda and sda
         have nothing to give; mvr and smvr have only directions of little scatter, which the paper uses.
     n_atoms : int, optional
-        Number of atoms r; by default one per 8k^1.5 samples (k: see ``prior``; 1 for images), at least 100 and 10 per
-        class, at most 1000/k, 2000 and n.
+        Number of atoms r; by default one per 8k^1.5 samples (k: see ``prior``), from 100 and 10 per class to 2000 or n.
     prior : Prior, optional
         What codes cost; by default ``ElasticNet(s · k^1.5 · min(v³, 0.22), 0.2/k)``, v = 1 − ‖mean of the
         unit-norm samples‖², k = (c/0.75)^1.5, between 0.2 and 1, with c the median of the largest |cosine| of a sample
@@ -150,8 +149,7 @@ class SparLow(CallbackSupportMixin, Projector):
         Class labels, if there are any.
     transduction_ : array of shape (n_samples,)
         For criteria that take unlabelled samples, where there are some: labels of all training samples, those that were
-        missing spread over the neighbours in samples and embedding, −1 where none arrives. With them all samples can
-        serve a classifier. Not there for targets that are not classes, nor after an interruption.
+        missing spread over neighbours, −1 where none arrives; not for targets that are no classes, nor if interrupted.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_features_in_ : int
@@ -341,17 +339,14 @@ class SparLow(CallbackSupportMixin, Projector):
     def _scaled(self, X: Any) -> Any:
         return unit_samples(X) if self.normalize else check_samples(X)
 
-    def _split(
-        self, criterion: Criterion, labels: Labels, n: int, rng: np.random.RandomState
-    ) -> tuple[Array, Array | None]:
+    def _split(self, criterion: Criterion, labels: Labels, n: int, rng: Any) -> tuple[Array, Array | None]:
         """Rows to learn from and rows held out; unlabelled samples are never held out."""
-        every = np.arange(n)
         if self.validation_fraction is None or self.max_iter == 0:
-            return every, None
+            return np.arange(n), None
         if getattr(criterion, "graph", None) is not None:
             raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
         held = labels.held_out(n, self.validation_fraction, rng)
-        return np.setdiff1d(every, held), held
+        return np.setdiff1d(np.arange(n), held), held
 
     def _first_dictionary(self, plan: _Plan, X: Any, labels: Labels) -> Array:
         if plan.last is not None:
@@ -364,11 +359,11 @@ class SparLow(CallbackSupportMixin, Projector):
                 f"All samples are zero or multiples of the same one (n_samples={X.shape[0]}, n_features={X.shape[1]}): "
                 "scaled to unit norm there is nothing to tell them apart. normalize=False keeps their lengths."
             )
-        classes = None if labels.classes is None else len(labels.classes)
         n_atoms = self.n_atoms
         if n_atoms is None:
             some = labels.y is not None and labels.y.min() < 0
             n_labelled = len(distinct_rows(X[labels.known])) if some else None
+            classes = None if labels.classes is None else len(labels.classes)
             n_atoms = default_n_atoms(X.shape[0], distinct, classes, plan.kinship, n_labelled)
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
