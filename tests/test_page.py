@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 from sparlow import SparLow
 from sparlow.cli import main
-from sparlow.evaluation import compare
+from sparlow.evaluation import Judgement, compare
 from sparlow.models import ModelFile, save
 from sparlow.page import Section, document, figure, pictures, report, table
 from sparlow.page.charts import confusion, curve
@@ -335,6 +335,15 @@ def test_report_command(held, tmp_path, browser, capsys):
     told = json.loads(capsys.readouterr().out)
     assert list(told["accuracy"]) == ["LDA-SparLow"]
     assert "96 of the samples and judged on the other 64" in told["protocol"]
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_classes_that_are_often_wrong_are_named(held, wrong):
+    labels = Y.astype(str)
+    given = np.where(np.arange(len(Y)) < wrong, "?", labels)
+    told = report(held, Samples(X, Y, (8, 8)), judgements=[Judgement("mine", 9, 0.1, labels, {"1NN": given})])
+    assert ("Every class is always right." in told) is (wrong == 0)
+    assert (f"Classes least often right: {labels[0]} (" in told) is (wrong == 1)
 
 
 def test_strong_cells_are_strong_numbers_and_not_stars():

@@ -4,6 +4,7 @@ import importlib
 import io
 import json
 import re
+import sys
 import zipfile
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from sparlow.cli import main
+from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
 from sparlow.experiments import EXPERIMENTS, Setting, pictures
 from sparlow.experiments.splits import draw
@@ -42,6 +44,13 @@ def test_list_names_every_experiment_its_rows_and_its_data(tmp_path, capsys, mon
     assert re.fullmatch(r"0 of \d+", table1["rows"])
     assert main(["reproduce", "--list", "-o", str(tmp_path), *SMALL]) == 0
     assert "missing" not in capsys.readouterr().out
+    monkeypatch.setattr(Terminal, "note", lambda self, text: print(text, file=sys.stderr))  # as on a terminal
+    assert main(["reproduce", "--list", "-o", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert said == f"Rows are counted in {tmp_path}, which --output names; image sets in {tmp_path}.\n"
+    monkeypatch.delenv("SPARLOW_DATA")
+    assert main(["reproduce", "--list", "-o", str(tmp_path)]) == 0
+    assert "no folder of image sets is set (--data or SPARLOW_DATA)" in capsys.readouterr().err
 
 
 def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monkeypatch):
