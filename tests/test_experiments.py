@@ -89,11 +89,11 @@ def test_trace_is_what_fits_with_so_many_steps_give():
 
 
 def test_sequential_methods_take_no_step_and_tuning_chooses_among_priors():
-    options = {"n_atoms": 30, "n_components": 8, "tune": {"prior": [[5.0, 0.1], [0.05, 0.1]]}}
-    one = experiment(Entry("SparPCA", DIGITS, options))
+    tune = {"prior": [[5.0, 0.1], [0.05, 0.1]], "normalize_embedding": [True]}
+    one = experiment(Entry("SparPCA", DIGITS, {"n_atoms": 30, "n_components": 8, "tune": tune}))
     row = measure(tasks(one, one.full)[0])
-    assert row["parameters"]["n_iter"] == 0
-    assert row["parameters"]["n_atoms"] == 30
+    assert (row["parameters"]["n_iter"], row["parameters"]["n_atoms"]) == (0, 30)
+    assert row["parameters"]["normalize_embedding"] is True
     assert row["parameters"]["prior"].startswith("ElasticNet(l1=0.05")
     assert row["dimension"] == 8
 

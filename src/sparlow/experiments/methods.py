@@ -197,7 +197,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
             estimator.embedding_,
             _mean_embedding(estimator, test),
             labels=estimator.transduction_ if spread else y,
-            parameters={**options, **_found(estimator)},
+            parameters={**options, **{name: getattr(estimator, name) for name in tune}, **_found(estimator)},
             seconds=seconds,
             arrays={"components": estimator.components_},
         )

@@ -68,7 +68,7 @@ _TUNED = {"tune": {"normalize_embedding": [True, False], "shrinkage": [0.1, 0.3,
 
 def _tuned(setting: Setting) -> list[Entry]:
     """SparLow with parameters from training folds, as those of the rivals are."""
-    methods = ("LDA-SparLow", "MFA-SparLow", "MVR-SparLow")
+    methods = ("LDA-SparLow", "MFA-SparLow")
     return [Entry(m, setting, {**_atoms(m, _SCENES_PICTURES), **_TUNED}, label=f"{m}, tuned") for m in methods]
 
 
