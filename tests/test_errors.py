@@ -1,13 +1,14 @@
 """Errors of the estimators: what was wrong, and what would work."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparlow import LAP, ElasticNet, SparLow, TraceQuotient, encode
+from sparlow import LAP, ElasticNet, KLDivergence, SparLow, TraceQuotient, encode
 from tests import cases
 from tests.digits import UNIT, X_NEW, X, Y, labels_for, small
 
@@ -96,7 +97,44 @@ def test_all_codes_zero_names_a_weight_that_works(scale):
 @pytest.mark.parametrize("name", ["pca", "lda", "mfa", "mvr"])
 def test_constant_samples(build, name):
     with pytest.raises(ValueError, match=r"All samples are zero or multiples of the same one|no scatter"):
-        build(name).fit(np.ones((20, 5)), np.arange(20) % 2)
+        build(name).fit(np.full((20, 5), 0.1), np.arange(20) % 2)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["lda", "mfa"])
+def test_classes_of_one_sample_repeated(build, name, dtype):
+    rows = np.repeat(np.arange(10), 10)  # what differs within a class is rounding
+    turned = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))[0]
+    with pytest.raises(ValueError, match="no scatter"):
+        build(name, **({"n_atoms": 10} if build is small else {})).fit((X[:10] @ turned).astype(dtype)[rows], rows)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_samples_that_differ_in_scale_only(normalize):
+    with pytest.raises(ValueError, match="multiples of the same one"):
+        SparLow("pca", normalize=normalize).fit(np.outer(np.arange(1, 51), np.arange(1.0, 11)))
+
+
+def test_codes_that_are_mostly_zero_are_worth_a_warning():
+    model = small(prior=ElasticNet(0.97))
+    with pytest.warns(UserWarning, match=r"\d+% of the samples have a code of zeros.*l1=0.97 is large.*weaker one"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"KLDivergence.*Choose a weaker one, or l1 below"):
+        small(prior=KLDivergence(1e3, threshold=0.1)).fit(X, Y)
+
+
+@BOTH
+def test_minus_one_among_targets(build):
+    real = X[:, :2].sum(axis=1) + 0.5
+    real[::3] = -1.0
+    with pytest.warns(UserWarning, match="50 rows of y are -1, which SMVR takes as a value.*write NaN"):
+        build("smvr").fit(X, real)
+    with pytest.warns(UserWarning, match="which MVR takes as a value.*use smvr"):
+        build("mvr").fit(X, real)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        build("smvr").fit(X, np.where(real == -1, np.nan, real))
 
 
 def test_constant_targets():

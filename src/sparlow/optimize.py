@@ -37,7 +37,7 @@ class Step:
     value: float
     step: float  # length of the step: the multiple of the direction that was taken
     gradient_norm: float  # at the point it started from
-    n_evaluations: int  # of the line search
+    n_evaluations: int  # of the line searches
     restarted: bool  # whether the direction was the gradient itself
     seconds: float  # since the start of the optimisation
 
@@ -132,7 +132,7 @@ def _climb(
     memory: _Memory | None = None
     slow = 0
     while result.n_iter < max_iter:
-        now = result.evaluation
+        now, before = result.evaluation, result.n_evaluations
         G = manifold.gradient(now.point, problem.gradient(now))
         norm = manifold.norm(now.point, G)
         if norm <= grad_tol * (1 + abs(now.value)):
@@ -148,7 +148,8 @@ def _climb(
         if found is None:
             result.reason = "no step raises the value"
             return
-        reached, length, trials = found
+        reached, length = found
+        trials = result.n_evaluations - before  # those of a direction that was given up count too
         memory = _Memory.carried(manifold, now.point, reached.point, length, G, direction)
         slow = slow + 1 if reached.value - now.value <= tol * abs(reached.value) else 0
         result.evaluation = reached
@@ -190,7 +191,7 @@ class _Memory:
 
 def _line_search(
     problem: Problem, manifold: Manifold, result: Result, direction: Point, G: Point, max_evaluations: int
-) -> tuple[Any, float, int] | None:
+) -> tuple[Any, float] | None:
     """A step that satisfies Armijo's condition; each trial is evaluated once and the accepted one is kept.
 
     The next search begins with twice the length if the first trial was good, with the accepted one otherwise.
@@ -206,7 +207,7 @@ def _line_search(
         gain = reached.value - now.value
         if gain >= 1e-4 * length * slope:
             result.next_length = length * norm * (2 if trial == 1 else 1)
-            return reached, length, trial
+            return reached, length
         if not np.isfinite(gain):
             length *= 0.1
             continue

@@ -9,6 +9,7 @@ their mean squared distance from the first dictionary. So μ₁ and μ₂ mean t
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .optimize import Result, Step, maximise
 from .parallel import Threads
-from .priors import Prior
+from .priors import ElasticNet, Prior
 from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
-from .tracequotient import best_projection
+from .tracequotient import best_projection, check_scatter
 
 Array = NDArray[Any]
 
@@ -93,19 +94,16 @@ class JointProblem(ABC):
     def _pack(self, D: Array, U: Array) -> Point:
         """The point of D and U."""
 
-    def start(self, D: Array, shrinkage: float = 0.0, codes: sp.csr_array | None = None) -> Evaluation:
+    def start(self, D: Array, shrinkage: float = 0.0) -> Evaluation:
         """The evaluation at D with its best projection; fixes the ridge of B and the scale of the regularizers.
 
-        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes. ``codes`` are those of D, if known.
+        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes.
         """
         with Threads(1):
-            codes = self.code(D) if codes is None else codes
+            codes = self.code(D)
+            _check_codes(codes, D, self.X, self.prior)
             A, B = self.quotient.matrices(codes, self.n_jobs)
-            if not np.trace(B) > 0:
-                raise ValueError(
-                    "The codes have no scatter for the denominator: those of all samples, or of all samples of each "
-                    "class, are equal."
-                )
+            check_scatter(B, codes, "codes")
             ridge = self.quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
             B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
             self.quotient = self.plain = dataclasses.replace(self.quotient, ridge=ridge)
@@ -171,6 +169,21 @@ class JointProblem(ABC):
         g_c, g_d = coherence(D), proximity(D, self.anchor)
         J = value.quotient - self.scale * (self.mu_coherence * g_c + self.mu_proximity * g_d)
         return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d)
+
+
+def _check_codes(codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:
+    """Say which prior would do where codes are all zero, or most of them."""
+    empty = float(np.mean(np.diff(codes.indptr) == 0))
+    if empty <= 0.5:
+        return
+    largest = max(float(abs(X[i : i + 512] @ D.T).max()) for i in range(0, X.shape[0], 512))
+    example = f"for instance ElasticNet({largest / 10:.1g}), or prior=None."
+    what, weaker = (f"l1={prior.l1:.3g}", "") if isinstance(prior, ElasticNet) else (str(prior), "a weaker one, or ")
+    if not codes.nnz:
+        hint = f"Choose {weaker}l1 below {largest:.3g}, {example}"
+        raise ValueError(f"All codes are zero: {what} is too large for these samples. {hint}")
+    said = f"{empty:.0%} of the samples have a code of zeros, so all of these get the same embedding"
+    warnings.warn(f"{said}: {what} is large for them. Choose a weaker one, {example}", UserWarning, stacklevel=2)
 
 
 def _project(A: Array, B: Array, ridge: float, count: int, start: Array | None, tol: float) -> Array:

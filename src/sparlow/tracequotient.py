@@ -107,6 +107,27 @@ def best_projection(
     return U, value, max_iter
 
 
+def check_scatter(B: Array, rows: Any, what: str, given: Any = None) -> None:
+    """Refuse a denominator in which only rounding is left.
+
+    Sums of squares that cancel leave about 1e-13 of those of the ``rows`` that B was made of; centring leaves a few
+    units in the last place of the rows as they were ``given``.
+    """
+    rounding = 1e-13 * _squares(rows)
+    if given is not None:
+        rounding += (32 * np.finfo(rows.dtype).eps) ** 2 * _squares(given)
+    if not np.trace(B) > rounding:
+        raise ValueError(
+            f"The {what} have no scatter for the denominator: those of all samples, or of all samples of each class, "
+            "are equal."
+        )
+
+
+def _squares(rows: Any) -> float:
+    values = rows.data if hasattr(rows, "toarray") else rows
+    return float(np.linalg.norm(values)) ** 2
+
+
 def _first_shift(A: Array, B: Array) -> float:
     trace = float(np.trace(B))
     if not trace > 0:

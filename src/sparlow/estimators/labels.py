@@ -161,4 +161,13 @@ def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
     known = np.all(np.isfinite(targets), axis=1)
     if not known.any() or np.ptp(targets[known], axis=0).max() == 0:
         raise ValueError("The targets y are constant or all missing: there is nothing to regress on.")
+    marked = int(np.sum(np.all(targets == UNLABELLED, axis=1)))
+    if known.all() and marked > max(1, len(targets) // 20):
+        semi = criterion.supervision == "semi"
+        warnings.warn(
+            f"{marked} rows of y are -1, which {type(criterion).__name__} takes as a value of the target. If they mark "
+            f"samples without one, {'write NaN' if semi else 'leave them out, or write NaN and use smvr'}.",
+            UserWarning,
+            stacklevel=5,
+        )
     return targets

@@ -22,7 +22,7 @@ from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior, default_proximity, kinship
 from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, suits_classes, unit_samples
-from ..priors import ElasticNet, Prior
+from ..priors import Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
@@ -244,7 +244,7 @@ class SparLow(CallbackSupportMixin, Projector):
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SparLow:
-        """Learn dictionary and projection.
+        """Learn dictionary and projection. Ctrl-C ends it with the best model so far, once the first step has begun.
 
         Parameters
         ----------
@@ -317,15 +317,17 @@ class SparLow(CallbackSupportMixin, Projector):
         held_out: tuple[Any, Labels] | None = None,
     ) -> Watch:
         """Dictionary, graphs, first projection and so many steps from there."""
-        criterion, prior = plan.criterion, plan.prior
+        criterion = plan.criterion
         D = self._first_dictionary(plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
-        problem = SOLVERS[self.solver](X, prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs)
+        problem = SOLVERS[self.solver](
+            X, plan.prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs
+        )
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
         result = learn(  # plain arguments: a call with ** would hold the first codes while it goes on
             problem,
-            watch.begin(problem.start(D, plan.shrinkage, self._checked(problem.code(D), D, X, prior))),
+            watch.begin(problem.start(D, plan.shrinkage)),
             max_iter=max_iter,
             refresh_every=self.refresh_every,
             tol=self.tol,
@@ -357,7 +359,7 @@ class SparLow(CallbackSupportMixin, Projector):
         if distinct < 2:
             raise ValueError(
                 f"All samples are zero or multiples of the same one (n_samples={X.shape[0]}, n_features={X.shape[1]}): "
-                "scaled to unit norm there is nothing to tell them apart. normalize=False keeps their lengths."
+                "there is nothing that atoms, which have unit norm, could tell apart."
             )
         n_atoms = self.n_atoms
         if n_atoms is None:
@@ -365,6 +367,7 @@ class SparLow(CallbackSupportMixin, Projector):
             n_labelled = len(distinct_rows(X[labels.known])) if some else None
             classes = None if labels.classes is None else len(labels.classes)
             n_atoms = default_n_atoms(X.shape[0], distinct, classes, plan.kinship, n_labelled)
+        self._check_components(plan.criterion, n_atoms, labels, "atoms")  # before the work, not after it
         options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
         y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
         return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
@@ -379,15 +382,6 @@ class SparLow(CallbackSupportMixin, Projector):
         if not norms.min() > 0:
             raise ValueError(f"{name} has atoms of norm zero.")
         return D / norms
-
-    def _checked(self, codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> sp.csr_array:
-        """The codes, if they are not all zero."""
-        if codes.nnz:
-            return codes
-        largest = max(float(abs(X[i : i + 512] @ D.T).max()) for i in range(0, X.shape[0], 512))
-        hint = f"l1 below {largest:.3g}, for instance ElasticNet({largest / 10:.1g})"
-        what = f"l1={prior.l1:.3g}" if isinstance(prior, ElasticNet) else str(prior)
-        raise ValueError(f"All codes are zero: {what} is too large for these samples. Choose {hint}, or prior=None.")
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..graphs import centring
 from ..parallel import Threads
-from ..tracequotient import best_projection, canonical
+from ..tracequotient import best_projection, canonical, check_scatter
 from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
 
 Array = NDArray[Any]
@@ -129,10 +129,7 @@ class TraceQuotient(Projector):
             quotient = criterion.bind(X, labels.bound, self.n_jobs)
             centred = X if hasattr(X, "toarray") else X - mean
             A, B = quotient.matrices(centred, self.n_jobs)
-            if not np.trace(B) > 0:
-                raise ValueError(
-                    "The samples have no scatter for the denominator: all samples, or all of each class, are equal."
-                )
+            check_scatter(B, centred, "features", X)
             B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
             V = _span(centring(X.shape[0]).form(centred, self.n_jobs), count)
             U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
