@@ -8,11 +8,12 @@ Four measurements, each a list of rows in ``results/joint.json``:
   pass of the same samples and dictionary with the same prior, in the same run.
 - growth: MNIST, 1000 atoms: seconds per step for 15 000, 30 000 and 60 000 samples.
 - memory: MNIST, 60 000 samples, 1000 atoms: peak memory of a fit, for every criterion, in a process of its own.
-- solvers: for every criterion, the cost J that the elimination of U and the paper's joint conjugate gradients reach
-  after the same number of sparse codings.
+- solvers: for every criterion, its pairs not reweighed and no labels spread, the cost J that the elimination of U and
+  the paper's joint conjugate gradients reach after the same number of sparse codings.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import platform
@@ -138,6 +139,12 @@ def memory():
     return rows
 
 
+def fixed(criterion):
+    """The criterion without what changes it while it is maximised, so that J is one function for both solvers."""
+    known = {field.name for field in dataclasses.fields(criterion)}
+    return dataclasses.replace(criterion, **{name: 0.0 for name in ("balance", "propagate") if name in known})
+
+
 def solvers():
     X, y = usps()
     X, y = X[:3000], y[:3000]
@@ -147,7 +154,7 @@ def solvers():
         first = SparLow(criterion, n_atoms=300, max_iter=0, random_state=0, n_jobs=2, normalize=False).fit(X, labels)
         D = first.dictionary_
         for solver in SOLVERS:
-            chosen = first.criterion_
+            chosen = fixed(first.criterion_)
             encoded = None if chosen.supervision == "none" else labels
             quotient = chosen.bind(X, encoded, 2)
             problem = SOLVERS[solver](X, first.prior_, quotient, D, first.n_components_, 0.0, first.mu_proximity_, 2)
