@@ -1,5 +1,4 @@
-"""Pictures as vectors for experiments: spatial pyramids of LLC codes, reduced by PCA; learned from training pictures,
-and in transductive settings from the test pictures too.
+"""Pictures as vectors for experiments: spatial pyramids of LLC codes, reduced by PCA; learned from training pictures.
 
 Computing them takes minutes, so they are kept on disk, in the folder that SPARLOW_CACHE names (by default
 ``~/.cache/sparlow``), by the pictures (their files' names, sizes and dates) and the settings.
@@ -29,7 +28,7 @@ _WORDS = 1024
 _PATCHES = (16, 24, 32)
 
 
-def pictures(data: Dataset, train: Array, test: Array, transductive: bool = False) -> tuple[Array, Array]:
+def pictures(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
     """The pictures themselves, for methods that begin with them."""
     images = np.asarray(data.images, dtype=object)
     return images[train], images[test]
@@ -38,14 +37,13 @@ def pictures(data: Dataset, train: Array, test: Array, transductive: bool = Fals
 def pyramids(dimension: int | None = None) -> Any:
     """Features of :data:`sparlow.experiments.splits.FEATURES`: so many principal components, scaled to unit norm.
 
-    By default half as many as labelled training pictures: the last components describe these alone, and make new
-    pictures look unlike them.
+    By default half as many as training pictures: the last components describe these alone, and make new pictures look
+    unlike them.
     """
 
-    def features(data: Dataset, train: Array, test: Array, transductive: bool = False) -> tuple[Array, Array]:
+    def features(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
         count = dimension or max(len(train) // 2, 1)
-        known, others = (np.concatenate([train, test]), test[:0]) if transductive else (train, test)
-        vectors = normalize(_kept(*pictures(data, known, others), data.name)[:, :count])
+        vectors = normalize(_kept(*pictures(data, train, test), data.name)[:, :count])
         return vectors[: len(train)], vectors[len(train) :]
 
     return features
@@ -90,5 +88,5 @@ def _components(train: Array, test: Array) -> Array:
     values, vectors = np.linalg.eigh(learned @ learned.T)
     keep = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
     axes = (vectors[:, keep] / np.sqrt(values[keep])).T @ learned
-    rows = sp.vstack([known, chain.transform(test)], format="csr") if len(test) else known
+    rows = sp.vstack([known, chain.transform(test)], format="csr")
     return np.asarray(rows @ axes.T - axes @ centre, np.float32)

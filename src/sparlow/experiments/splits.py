@@ -34,17 +34,13 @@ class Samples:
     test_rows: Array
 
 
-def pixels(data: Dataset, train: Array, test: Array, transductive: bool = False) -> tuple[Array, Array]:
+def pixels(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
     """Grey values scaled to unit norm."""
     return normalize(data.images[train]), normalize(data.images[test])
 
 
-# Set, rows to learn from and rows to test on -> vectors of both; what has to be learned (a codebook, principal
-# components) sees the first, in transductive settings both.
-FEATURES: dict[str, Callable[[Dataset, Array, Array, bool], tuple[Array, Array]]] = {
-    "pixels": pixels,
-    "pictures": pictures,
-}
+# Set, rows to learn from and rows to test on -> vectors of both; what has to be learned (a codebook) sees the first.
+FEATURES: dict[str, Callable[[Dataset, Array, Array], tuple[Array, Array]]] = {"pixels": pixels, "pictures": pictures}
 FEATURES["pyramids"] = pyramids()
 FEATURES |= {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
 
@@ -63,7 +59,7 @@ def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = No
         train = rng.permutation(train)[: setting.train]
     if setting.test is not None:
         test = rng.permutation(test)[: setting.test]
-    X, X_test = FEATURES[setting.features](data, train, test, setting.transductive)
+    X, X_test = FEATURES[setting.features](data, train, test)
     y = data.labels[train]
     if setting.labels is not None:
         y = _hidden(y, setting.labels, rng)

@@ -13,7 +13,6 @@ _HALF = _PICTURES + " to half as many components as training pictures."
 _ATOMS = " SparLow with nine atoms for ten training pictures, up to 2000."
 _LIGHT = (
     " SDA- and SMVR-SparLow with a weight of 0.1 of the neighbour graph. Both chosen on pictures held out of 15-Scenes."
-    " Transductive: codebook, components and method know the test pictures, not their labels."
 )
 # codes below the threshold are zero; around 0.1 it is as curved as the usual elastic net
 _KL = {"strength": 0.02, "mean": 1e-3, "threshold": 1e-2}
