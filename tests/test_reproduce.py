@@ -17,6 +17,7 @@ from sparlow.cli import main
 from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
 from sparlow.experiments import EXPERIMENTS, Setting, pictures
+from sparlow.experiments.results import _best
 from sparlow.experiments.splits import draw
 from tests.cases import stripes
 
@@ -65,6 +66,9 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
     assert told == {"failed": 0, "missing": [], "written": written}
     rows = [json.loads(line) for line in (output / "table1.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"PCA"}
+    assert {tuple(row["options"]) for row in rows} == {
+        ("n_components",)
+    }  # not "PCA, l by folds"
     assert all(row["accuracy"]["1nn"] > 95 for row in rows)
     # the page needs nothing beside it
     page = (output / "report.html").read_text()
@@ -175,3 +179,8 @@ def test_pipelines_get_the_pictures_themselves(scenes):
     assert samples.shape is None
     with samples.X_test[0].open("rb") as file:
         assert Image.open(file).size == (64, 56)
+
+
+def test_equal_values_are_all_the_largest():
+    assert _best([np.array([98.571]), np.array([98.5712, 98.571]), np.array([97.0]), np.array([])]) == {0, 1}
+    assert _best([np.array([])]) == set()

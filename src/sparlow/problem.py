@@ -9,7 +9,6 @@ their mean squared distance from the first dictionary. So μ₁ and μ₂ mean t
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from .coding import encode, pullback
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
+from .messages import warn
 from .optimize import Result, Step, maximise
 from .parallel import Threads
 from .priors import ElasticNet, Prior
@@ -183,7 +183,7 @@ def _check_codes(codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:
         hint = f"Choose {weaker}l1 below {largest:.3g}, {example}"
         raise ValueError(f"All codes are zero: {what} is too large for these samples. {hint}")
     said = f"{empty:.0%} of the samples have a code of zeros, so all of these get the same embedding"
-    warnings.warn(f"{said}: {what} is large for them. Choose a weaker one, {example}", UserWarning, stacklevel=2)
+    warn(f"{said}: {what} is large for them. Choose a weaker one, {example}")
 
 
 def _project(A: Array, B: Array, ridge: float, count: int, start: Array | None, tol: float) -> Array:

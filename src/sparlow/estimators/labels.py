@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from ..criteria import Criterion
 from ..dictionaries import UNLABELLED, labelled
+from ..messages import warn
 
 Array = NDArray[Any]
 
@@ -83,11 +83,7 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     known = labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
     if not semi and len(classes) > 2 and not (labelled(y) & (y.astype(str) != "-1")).all():
-        warnings.warn(
-            f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.")
     if len(classes) < 2:
         raise ValueError(
             f"{kind} needs labelled samples of at least two classes, but y has {len(classes)} class(es)"
@@ -146,6 +142,8 @@ def _is_targets(y: Any) -> bool:
 
 def check_targets(y: Any, missing: bool = True) -> Array:
     """Targets (n, d), rows of NaN where they are unknown."""
+    if not missing and np.any(np.isnan(np.asarray(y, float))):
+        raise ValueError("Input y contains NaN: samples without a target are left out here, smvr can learn from them.")
     targets = check_array(
         y, dtype=float, copy=True, ensure_2d=False, ensure_all_finite="allow-nan" if missing else True, input_name="y"
     )
@@ -164,10 +162,8 @@ def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
     marked = int(np.sum(np.all(targets == UNLABELLED, axis=1)))
     if known.all() and marked > max(1, len(targets) // 20):
         semi = criterion.supervision == "semi"
-        warnings.warn(
+        warn(
             f"{marked} rows of y are -1, which {type(criterion).__name__} takes as a value of the target. If they mark "
-            f"samples without one, {'write NaN' if semi else 'leave them out, or write NaN and use smvr'}.",
-            UserWarning,
-            stacklevel=5,
+            f"samples without one, {'write NaN' if semi else 'leave them out, or write NaN and use smvr'}."
         )
     return targets

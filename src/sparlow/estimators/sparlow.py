@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -22,6 +21,7 @@ from ..coding import encode
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_n_atoms, default_prior, default_proximity, kinship
 from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, suits_classes, unit_samples
+from ..messages import warn
 from ..priors import Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
 from ..tracequotient import canonical
@@ -261,11 +261,8 @@ class SparLow(CallbackSupportMixin, Projector):
         with all_or_nothing(self):
             self._remember(self._fit(X, y))
         if self.stop_reason_ == "interrupted":
-            warnings.warn(
-                f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
+            warn(said, ConvergenceWarning)
         return self
 
     def _fit(self, X: Any, y: Any) -> dict[str, Any]:

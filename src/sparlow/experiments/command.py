@@ -94,8 +94,15 @@ class Plan:
         found: list[Task] = []
         for experiment in self.experiments:
             if not set(self.sets(experiment)) & set(missing):
-                found += tasks(experiment, self.size(experiment), on=self.on, threads=self.threads, folder=self.data)
-        return [task for task in found if not self.methods or {task.entry.name, task.entry.method} & {*self.methods}]
+                whole = tasks(experiment, self.size(experiment), on=self.on, threads=self.threads, folder=self.data)
+                found += [task for task in whole if self._chosen(task)]
+        return found
+
+    def _chosen(self, task: Task) -> bool:
+        """Whether --methods names the row, or its method where no row has just that name."""
+        names = {entry.name for entry in task.experiment.entries}
+        method = task.entry.method
+        return not self.methods or task.entry.name in self.methods or (method in self.methods and method not in names)
 
     def open_tasks(self, again: bool = False) -> list[Task]:
         """Those without a row."""

@@ -157,13 +157,15 @@ def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
             cells = [_cell(own.get(name), measure) for name in names]
             best = _best([own[name].values(measure) if name in own else np.array([]) for name in names])
             for place, (row, cell) in enumerate(zip(rows, cells, strict=True)):
-                row += [f"**{cell[0]}**" if place == best else cell[0], *cell[1:]]
+                row += [f"**{cell[0]}**" if place in best else cell[0], *cell[1:]]
     return _trimmed(head, rows, _notes(results))
 
 
-def _best(columns: Sequence[Array]) -> int:
-    means = [values.mean() if len(values) else -np.inf for values in columns]
-    return int(np.argmax(means)) if np.isfinite(max(means, default=-np.inf)) else -1
+def _best(columns: Sequence[Array]) -> set[int]:
+    """The places of the largest mean, as it is shown."""
+    means = [round(float(values.mean()), 2) if len(values) else -np.inf for values in columns]
+    most = max(means, default=-np.inf)
+    return {place for place, mean in enumerate(means) if mean == most and np.isfinite(most)}
 
 
 def _trimmed(head: Sequence[str], rows: Sequence[Sequence[str]], notes: tuple[str, ...]) -> Table:

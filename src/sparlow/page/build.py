@@ -215,7 +215,7 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
     head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
     explained = (
         "All learned from the same samples and judged on the same others, in one run. 1NN is the nearest neighbour; C "
-        "and γ of the Gaussian SVM come from cross-validation on training samples."
+        "and γ of the Gaussian SVM come from cross-validation on training samples. In bold: this model."
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found

@@ -110,7 +110,7 @@ def embedding(
     Parameters
     ----------
     Z : array of shape (n, 2) or (n, 3)
-        The embedding; of a wider one choose columns, for instance ``Z[:, :2]``.
+        The embedding, for instance of a model with ``n_components=2, normalize_embedding=False``.
     y : array of shape (n,), optional
         Class labels. Samples of label −1 are unlabelled: small, grey, behind the others.
     names : sequence, optional
@@ -126,7 +126,9 @@ def embedding(
     Z = np.asarray(Z, dtype=float)
     if Z.ndim != 2 or Z.shape[1] not in (2, 3):
         hint = (
-            "one dimension is better shown as a histogram" if Z.shape[-1] == 1 else "choose columns, such as Z[:, :2]"
+            "one dimension is better shown as a histogram"
+            if Z.shape[-1] == 1
+            else "learn a model with n_components=2 and normalize_embedding=False for a picture, or choose columns"
         )
         raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: {hint}.")
     y = np.zeros(len(Z), int) if y is None else np.asarray(y)
