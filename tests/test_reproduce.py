@@ -66,9 +66,7 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
     assert told == {"failed": 0, "missing": [], "written": written}
     rows = [json.loads(line) for line in (output / "table1.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"PCA"}
-    assert {tuple(row["options"]) for row in rows} == {
-        ("n_components",)
-    }  # not "PCA, l by folds"
+    assert {tuple(row["options"]) for row in rows} == {("n_components",)}  # not "PCA, l by folds"
     assert all(row["accuracy"]["1nn"] > 95 for row in rows)
     # the page needs nothing beside it
     page = (output / "report.html").read_text()
