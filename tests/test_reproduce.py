@@ -180,5 +180,7 @@ def test_pipelines_get_the_pictures_themselves(scenes):
 
 
 def test_equal_values_are_all_the_largest():
-    assert _best([np.array([98.571]), np.array([98.5712, 98.571]), np.array([97.0]), np.array([])]) == {0, 1}
-    assert _best([np.array([])]) == set()
+    columns = [np.array([98.571]), np.array([98.5712, 98.571]), np.array([97.0]), np.array([])]
+    assert _best(columns, by_chance=False) == {0, 1}
+    assert _best(columns, by_chance=True) == {1}  # one lucky split does not lead
+    assert _best([np.array([])], True) == _best([np.array([])], False) == set()

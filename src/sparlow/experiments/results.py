@@ -155,15 +155,17 @@ def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
         for measure in experiment.measures:
             head += [f"{panel} {MEASURES[measure]}".strip(), "printed", "difference"]
             cells = [_cell(own.get(name), measure) for name in names]
-            best = _best([own[name].values(measure) if name in own else np.array([]) for name in names])
+            columns = [own[name].values(measure) if name in own else np.array([]) for name in names]
+            best = _best(columns, any(result.entry.setting.by_chance for result in own.values()))
             for place, (row, cell) in enumerate(zip(rows, cells, strict=True)):
                 row += [f"**{cell[0]}**" if place in best else cell[0], *cell[1:]]
     return _trimmed(head, rows, _notes(results))
 
 
-def _best(columns: Sequence[Array]) -> set[int]:
-    """The places of the largest mean, as it is shown."""
-    means = [round(float(values.mean()), 2) if len(values) else -np.inf for values in columns]
+def _best(columns: Sequence[Array], by_chance: bool) -> set[int]:
+    """The places of the largest mean, as it is shown; where splits are drawn, among those of the most splits."""
+    fewest = max(map(len, columns), default=0) if by_chance else 1
+    means = [round(float(values.mean()), 2) if len(values) >= max(fewest, 1) else -np.inf for values in columns]
     most = max(means, default=-np.inf)
     return {place for place, mean in enumerate(means) if mean == most and np.isfinite(most)}
 
