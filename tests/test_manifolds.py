@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
+from sparlow import optimize
 from sparlow.manifolds import Grassmann, Product, Spheres
 from sparlow.optimize import maximise
 from tests import cases
@@ -117,6 +118,21 @@ class LargestEigenvalues:
         return 2 * self.M @ evaluation.point
 
 
+def test_trials_of_a_direction_that_was_given_up_count(rng, monkeypatch):
+    problem, manifold, search = LargestEigenvalues(np.diag(np.arange(6.0))), Grassmann(6, 2), optimize._line_search
+
+    def fails_along(problem, manifold, result, direction, G, most):
+        found = search(problem, manifold, result, direction, G, most)
+        return found if direction is G else None  # evaluated, and given up
+
+    monkeypatch.setattr(optimize, "_line_search", fails_along)
+    start = problem.evaluate(manifold.random_point(rng))
+    result = maximise(problem, manifold, start, max_iter=4, tol=0)
+    assert all(step.restarted for step in result.steps)
+    assert result.n_evaluations == sum(step.n_evaluations for step in result.steps)
+    assert result.steps[1].n_evaluations > 1
+
+
 def test_conjugate_gradients_find_the_leading_subspace(rng):
     values = np.r_[np.arange(3) + 5.0, np.linspace(0, 3, 17)]
     Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
@@ -127,6 +143,7 @@ def test_conjugate_gradients_find_the_leading_subspace(rng):
     assert result.evaluation.value == pytest.approx(values[:3].sum(), rel=1e-8)
     assert subspace_angles(result.evaluation.point, Q[:, :3]).max() < 1e-4
     assert problem.count == 1 + result.n_evaluations
+    assert result.n_evaluations == sum(step.n_evaluations for step in result.steps) or "no step" in result.reason
     costs = [start.value, *(step.value for step in result.steps)]
     assert np.all(np.diff(costs) > 0)
     assert result.reason in ("value converged", "gradient vanished", "no step raises the value")

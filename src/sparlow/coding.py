@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import numbers
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from . import _kernels
+from .messages import warn
 from .parallel import Threads, chunks, frozen
 from .priors import Prior, checked_numbers
 
@@ -293,12 +293,11 @@ def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
     failed = int(np.sum(~(gaps <= tol)))
     if failed:
         precision = " or convert X to float64" if dtype == np.float32 else ""
-        warnings.warn(
+        warn(
             f"{failed} of {len(gaps)} samples did not reach the optimality gap tol={tol:.1g} (largest gap "
             f"{np.max(gaps):.1g}). Raise tol{precision}; more curvature of the prior (l2 of ElasticNet) and less "
             "coherent atoms help too.",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 

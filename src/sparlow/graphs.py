@@ -7,7 +7,6 @@ product SY and, for fixed codes, the small matrix ΦᵀSΦ.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from . import _kernels
+from .messages import warn
 from .parallel import Threads, frozen
 
 Array = NDArray[Any]
@@ -195,11 +195,9 @@ def _descent() -> Any:
     try:
         import pynndescent
     except ImportError:
-        warnings.warn(
+        warn(
             "More than 20 000 samples and no pynndescent: neighbours are searched exactly, which takes time n². "
             "Install it with: pip install 'sparlow[graphs]'",
-            UserWarning,
-            stacklevel=4,
         )
         return None
     return pynndescent

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 import warnings
 
 import sklearn
 
-_OURS = tuple(str(pathlib.Path(file).parent) for file in (__file__, sklearn.__file__))
+_OURS = tuple(f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__))
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -6,13 +6,14 @@ import csv
 import hashlib
 import os
 import pathlib
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .messages import warn
 
 Array = NDArray[Any]
 
@@ -402,17 +403,13 @@ def _say_sizes(path: pathlib.Path, size: tuple[int, int] | None, squeezed: int, 
     assert size is not None
     named = f"{size[0]}x{size[1]}"
     if squeezed:
-        warnings.warn(
+        warn(
             f"{path}: {squeezed} of {count} images have other proportions than {named}, to which they were squeezed.",
-            UserWarning,
-            stacklevel=3,
         )
     if size[0] * size[1] > _LARGE:
-        warnings.warn(
+        warn(
             f"{path}: images of {named} are {size[0] * size[1]} numbers each, which takes time: --size 64x64 is "
             "less; photographs of things and places are better described by sparlow features first.",
-            UserWarning,
-            stacklevel=3,
         )
 
 

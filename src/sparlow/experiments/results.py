@@ -164,8 +164,8 @@ def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
 
 def _best(columns: Sequence[Array], by_chance: bool) -> set[int]:
     """The places of the largest mean, as it is shown; where splits are drawn, among those of the most splits."""
-    fewest = max(map(len, columns), default=0) if by_chance else 1
-    means = [round(float(values.mean()), 2) if len(values) >= max(fewest, 1) else -np.inf for values in columns]
+    fewest = max(1, *map(len, columns)) if by_chance else 1
+    means = [round(float(values.mean()), 2) if len(values) >= fewest else -np.inf for values in columns]
     most = max(means, default=-np.inf)
     return {place for place, mean in enumerate(means) if mean == most and np.isfinite(most)}
 

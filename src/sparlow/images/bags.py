@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -17,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..messages import warn
 from .reading import content_key, name_of
 
 Array = NDArray[Any]
@@ -137,11 +137,9 @@ class Bags(Sequence[Bag]):
         """Warn of the items that could not be used; a list of their numbers, names and reasons."""
         listed = [(index, self.name(index), reason) for index, reason in errors]
         if listed:
-            warnings.warn(
+            warn(
                 f"{len(listed)} of {len(self)} images could not be used and count as empty, the first being number "
                 f"{listed[0][0]}: {listed[0][2].rstrip('.')}. All are in the attribute skipped_.",
-                UserWarning,
-                stacklevel=4,
             )
         return listed
 
