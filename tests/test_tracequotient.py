@@ -146,20 +146,33 @@ def test_the_iteration_rises_and_converges_fast():
 # ── eigensolvers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture
+def lanczos(monkeypatch):
+    """Lanczos from a size on that is quick to test, with as many restarts as it wants; a list of its calls."""
+    calls = []
+    known = tracequotient.eigsh
+    monkeypatch.setattr(tracequotient, "eigsh", lambda *words, **options: calls.append(1) or known(*words, **options))
+    monkeypatch.setattr(tracequotient, "_PARTIAL", 400)
+    monkeypatch.setattr(tracequotient, "_DENSE", 5.0)
+    return calls
+
+
 @pytest.mark.parametrize("count", [1, 9, 40])
-def test_partial_and_full_eigensolvers_agree(count, monkeypatch):
+def test_partial_and_full_eigensolvers_agree(count, lanczos, monkeypatch):
     r = 420
     A, B = large(r)
-    U, value, _ = trace_ratio(A, B, count)
+    U, value, turns = trace_ratio(A, B, count)
+    assert len(lanczos) == turns
     monkeypatch.setattr(tracequotient, "_PARTIAL", r + 1)
     V, full, _ = trace_ratio(A, B, count)
+    assert len(lanczos) == turns
     assert value == pytest.approx(full, rel=1e-9)
     assert subspace_angles(U, V).max() < 1e-5
     np.testing.assert_allclose(U, V, atol=1e-5)
 
 
 @pytest.mark.parametrize("r", [60, 420])
-def test_clusters_of_equal_eigenvalues(r):
+def test_clusters_of_equal_eigenvalues(r, lanczos):
     """Between-class scatters have few eigenvalues that are not zero: the rest of U is any part of a null space."""
     rng = np.random.default_rng(0)
     factors = rng.standard_normal((r, 3))
@@ -171,7 +184,7 @@ def test_clusters_of_equal_eigenvalues(r):
 
 
 @pytest.mark.parametrize("r", [7, 420])
-def test_all_eigenvalues_equal(r):
+def test_all_eigenvalues_equal(r, lanczos):
     for A in (np.eye(r), np.zeros((r, r))):
         U, value, _ = trace_ratio(A, 2 * np.eye(r), 3)
         assert value == pytest.approx(A[0, 0] / 2)
@@ -180,7 +193,7 @@ def test_all_eigenvalues_equal(r):
 
 
 @pytest.mark.parametrize("r", [7, 420])
-def test_a_repeated_largest_eigenvalue_is_found_as_often_as_it_occurs(r):
+def test_a_repeated_largest_eigenvalue_is_found_as_often_as_it_occurs(r, lanczos):
     rng = np.random.default_rng(1)
     Q = orthonormal(r, r, rng)
     values = np.r_[np.full(5, 3.0), np.linspace(0, 1, r - 5)]
@@ -189,7 +202,7 @@ def test_a_repeated_largest_eigenvalue_is_found_as_often_as_it_occurs(r):
     assert subspace_angles(U, Q[:, :5]).max() < 1e-6
 
 
-def test_the_full_solver_stands_in_where_the_partial_ones_give_up(monkeypatch):
+def test_the_full_solver_stands_in_where_the_partial_ones_give_up(lanczos, monkeypatch):
     A, B = large(420)
     expected = trace_ratio(A, B, 4)
 
@@ -231,7 +244,7 @@ def test_the_result_is_canonical_and_the_same_on_every_run():
 
 
 @pytest.mark.parametrize("r", [12, 420])
-def test_a_start_changes_the_way_not_the_end(r):
+def test_a_start_changes_the_way_not_the_end(r, lanczos):
     A, B = large(r)
     cold = trace_ratio(A, B, 3)
     for start in (orthonormal(r, 3, np.random.default_rng(0)), cold.projection):
@@ -292,14 +305,15 @@ def test_a_singular_denominator_is_fine_where_enough_components_are_asked_for():
     assert trace_ratio(A, B, 2).value == pytest.approx(4)
 
 
-def test_where_lanczos_does_not_converge_a_dense_solver_answers(monkeypatch):
+def test_where_lanczos_does_not_converge_a_dense_solver_answers(lanczos, monkeypatch):
     A, B = pair(500)
     expected = trace_ratio(A, B, 20)
+    lanczos.clear()
     calls = []
     dense = scipy.linalg.eigh
     monkeypatch.setattr(scipy.linalg, "eigh", lambda *words, **options: calls.append(1) or dense(*words, **options))
-    monkeypatch.setattr(tracequotient, "_RESTARTS", 1)
+    monkeypatch.setattr(tracequotient, "_DENSE", 0.2)  # one restart
     found = trace_ratio(A, B, 20)
-    assert len(calls) == found.n_iter
+    assert len(calls) == len(lanczos) == found.n_iter
     assert found.value == pytest.approx(expected.value, rel=1e-9)
     assert np.max(subspace_angles(found.projection, expected.projection)) < 1e-4
