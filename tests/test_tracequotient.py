@@ -300,6 +300,16 @@ def test_a_start_of_the_wrong_shape():
         trace_ratio(np.eye(3), np.eye(3), 2, start=np.eye(3)[:, :1])
 
 
+def test_scatters_summed_in_single_precision_are_symmetric_enough():
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((200, 6)).astype(np.float32)
+    A = left.T @ left + np.triu(np.full((6, 6), 1e-4, dtype=np.float32))
+    assert not np.array_equal(A, A.T)
+    assert trace_ratio(A, np.eye(6), 2).value == pytest.approx(np.linalg.eigvalsh(A)[-2:].mean(), rel=1e-4)
+    with pytest.raises(ValueError, match="A must be symmetric"):
+        trace_ratio(A.astype(np.float64), np.eye(6), 2)
+
+
 def test_a_singular_denominator_is_fine_where_enough_components_are_asked_for():
     A, B = np.diag([1.0, 1.0, 3.0]), np.diag([1.0, 2.0, 0.0])
     assert trace_ratio(A, B, 2).value == pytest.approx(4)
