@@ -72,6 +72,13 @@ def _tuned(setting: Setting) -> list[Entry]:
     return [Entry(m, setting, {**_atoms(m, _SCENES_PICTURES), **_TUNED}, label=f"{m}, tuned") for m in methods]
 
 
+def _not_scaled(setting: Setting) -> list[Entry]:
+    """SparLow's embeddings with their norms, which tell something where a class has a hundred pictures."""
+    methods = ("LDA-SparLow", "MFA-SparLow", "MVR-SparLow")
+    plain = {"normalize_embedding": False}
+    return [Entry(m, setting, {**_atoms(m, _SCENES_PICTURES), **plain}, label=f"{m}, not scaled") for m in methods]
+
+
 def _few_labels(setting: Setting, methods: dict[str, float | None], panel: str = "") -> list[Entry]:
     """Semi-supervised rows: test pictures learned from without labels as in the paper, and not."""
     with_test = replace(setting, transductive=True)
@@ -189,6 +196,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_categories(SCENES, _TABLE3),
             Entry("LDA", replace(SCENES, features="pyramids 1000"), label="LDA, 1000 components"),
             *_tuned(SCENES),
+            *_not_scaled(SCENES),
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
         ),
         Size(3, 60),
@@ -197,7 +205,8 @@ CATEGORIES: tuple[Experiment, ...] = (
         remark=_HALF
         + _ATOMS
         + _LIGHT
-        + " Tuned: shrinkage, and whether embeddings are scaled to unit norm, by training folds."
+        + " Tuned: shrinkage, and whether embeddings are scaled to unit norm, by training folds. Not scaled: "
+        "embeddings as projected; of four times 450 training pictures held out, LDA-SparLow gets 0.8 points more of them so."
         " The printed values rest on ready-made features that are not at hand.",
     ),
     Experiment(
