@@ -205,8 +205,8 @@ CATEGORIES: tuple[Experiment, ...] = (
         remark=_HALF
         + _ATOMS
         + _LIGHT
-        + " Tuned: shrinkage, and whether embeddings are scaled to unit norm, by training folds. Not scaled: "
-        "embeddings as projected; of four times 450 training pictures held out, LDA-SparLow gets 0.8 points more of them so."
+        + " Tuned: shrinkage, and whether embeddings are scaled to unit norm, by training folds."
+        " Not scaled: embeddings as projected, which gets 0.8 points more of four times 450 training pictures held out."
         " The printed values rest on ready-made features that are not at hand.",
     ),
     Experiment(
