@@ -354,9 +354,9 @@ def test_tables_show_means_deviations_and_differences(tmp_path):
     assert chapter.picture is None
     assert chapter.table.head == ("method", "1NN", "printed", "difference", "SVM", "printed", "difference")
     assert chapter.table.rows == (
-        ("PCA", "**93.00 ± 1.00**", "90", "+3.0", "**94.00 ± 1.00**", "91", "+3.0"),
+        ("PCA", "**93.00 ± 1.41**", "90", "+3.0", "**94.00 ± 1.41**", "91", "+3.0"),
         ("LDA", "not applicable", "80", "", "not applicable", "", ""),
-        ("LGC", "71.25", "70", "+1.2", "–", "", ""),
+        ("LGC", "71.25 (own), 1 seed", "70", "+1.2", "–", "", ""),
     )
     assert "LDA: no scatter." in chapter.table.notes
     assert "LGC: by neighbours." in chapter.table.notes
@@ -382,7 +382,7 @@ def test_traces_are_tabled_by_start_end_and_best_step(tmp_path):
     assert result.traces().tolist() == [[94, 98, 96], [96, 97, 97]]
     (chapter,) = chapters([one], tmp_path, lambda e: e.full)
     row = dict(zip(chapter.table.head, chapter.table.rows[0], strict=True))
-    assert chapter.table.rows[0][1:5] == ("95.00 ± 1.00", "95", "96.50 ± 0.50", "97")
+    assert chapter.table.rows[0][1:5] == ("95.00 ± 1.41", "95", "96.50 ± 0.71", "97")
     assert (row["best step"], row["there"], row["steps"], row["difference"]) == ("1", "97.50", "2", "-0.5")
     assert chapter.picture.stat().st_size > 5000
 
@@ -472,7 +472,7 @@ def test_a_small_reproduction_makes_every_table_and_figure(tmp_path, monkeypatch
 def test_missing_data_is_named_before_anything_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SPARLOW_DATA", str(tmp_path))
     assert main(["reproduce", "fig9", "--output", str(tmp_path / "rows")]) == 2
-    assert re.search(r"pie is missing, .*Deng Cai", capsys.readouterr().err)
+    assert re.search(r"What needs pie is left out.*Deng Cai", capsys.readouterr().err)
     assert main(["reproduce", "fig9", "--list"]) == 0
     assert "pie (missing)" in capsys.readouterr().out
     assert main(["reproduce", "fig99"]) == 2

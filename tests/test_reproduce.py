@@ -13,10 +13,11 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
+from sparlow import datasets
 from sparlow.cli import main
 from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
-from sparlow.experiments import EXPERIMENTS, Setting, pictures
+from sparlow.experiments import EXPERIMENTS, Setting, pictures, splits
 from sparlow.experiments.results import _best
 from sparlow.experiments.splits import draw
 from tests.cases import stripes
@@ -63,7 +64,7 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
     assert (code, said) == (0, "")
     figure = tmp_path / "images" / "evidence" / "fig9.png"  # beside the document
     written = [str(path) for path in (output / "report.md", output / "report.html", figure)]
-    assert told == {"failed": 0, "missing": [], "written": written}
+    assert told == {"failed": 0, "reasons": {}, "missing": [], "written": written}
     rows = [json.loads(line) for line in (output / "table1.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"PCA"}
     assert {tuple(row["options"]) for row in rows} == {("n_components",)}  # not "PCA, l by folds"
@@ -79,6 +80,9 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
     (link,) = re.findall(r"!\[.*\]\((.*)\)", document.read_text())
     assert (document.parent / link).is_file()
     assert "| PCA |" in document.read_text().replace("| digits ", "")
+    # a run of one experiment does not take the others out of the report
+    assert reproduce(capsys, "fig9", *words[2:])[0] == 0
+    assert "## Table 1" in (output / "report.md").read_text()
     # what has a row is not measured again
     monkeypatch.setattr(RUN, "measure", None)
     before = (output / "table1.jsonl").read_bytes()
@@ -93,7 +97,8 @@ WRONG = {
     "image set": (["table1", "--on", "imagenet"], "invalid choice: 'imagenet'"),
     "no seeds": (["table1", "--seeds", "0"], "at least 1, got 0"),
     "no document": (["table1", "--document", "nowhere.md"], "no document nowhere.md"),
-    "no data": (["fig9"], "pie is missing"),
+    "no data": (["fig9"], "What needs pie is left out. pie is not in"),
+    "pictures": (["table1", "--on", "scenes15"], "invalid choice: 'scenes15'"),
 }
 
 
@@ -112,6 +117,61 @@ def test_nothing_to_report_ends_with_1(tmp_path, capsys):
     code, _, said = reproduce(capsys, "table1", "--report", "-o", tmp_path)
     assert code == 1
     assert f"{tmp_path} has no rows" in said
+
+
+def test_a_damaged_set_is_told_before_anything_is_measured(tmp_path, capsys, monkeypatch):
+    (tmp_path / "pie_32x32.npz").write_bytes(b"half a file")
+    monkeypatch.setattr(RUN, "measure", None)
+    code, told, said = reproduce(capsys, "fig9", "--data", tmp_path, "-o", tmp_path / "rows")
+    assert (code, told) == (2, None)
+    assert "pie_32x32.npz is damaged" in said
+    assert "Get it again from" in said
+
+
+def test_rows_of_the_sets_at_hand_are_measured_without_the_others(tmp_path, capsys, monkeypatch):
+    def load(name, folder=None):
+        if name == "mnist":
+            raise FileNotFoundError("mnist is not in the attic.")
+        return datasets.Dataset("digits", load_digits().data / 16, load_digits().target, (8, 8))
+
+    monkeypatch.setattr(datasets, "load", load)
+    splits._loaded.cache_clear()
+    code, told, said = reproduce(capsys, "table1", "--quick", "--methods", "PCA", "-o", tmp_path)
+    splits._loaded.cache_clear()
+    assert (code, told["missing"]) == (2, ["mnist"])
+    assert said.count("\n") == 1
+    assert "What needs mnist is left out. mnist is not in the attic." in said
+    (row,) = map(json.loads, (tmp_path / "table1.jsonl").read_text().splitlines())
+    assert row["setting"]["data"] == "usps"
+
+
+def test_rows_that_fail_say_why_also_in_a_pipe(tmp_path, capsys, monkeypatch):
+    def fails(problem):
+        raise RuntimeError("the roof fell in")
+
+    monkeypatch.setitem(RUN.METHODS, "PCA", fails)
+    code, told, said = reproduce(capsys, "table1", "fig9", *SMALL, "--methods", "PCA", "-o", tmp_path)
+    (reason,) = told["reasons"]
+    assert (code, told["failed"]) == (1, len(told["reasons"][reason]))
+    assert "table1 digits PCA, seed 0 and 1 more failed: RuntimeError: the roof fell in" in said
+    assert not [path for path in told["written"] if path.endswith(".png")]  # there is nothing to draw
+
+
+def test_the_cost_is_that_of_the_open_rows(tmp_path, capsys):
+    words = ("fig9", *SMALL, "-o", tmp_path)
+    cost = lambda: reproduce(capsys, "--list", *words)[1]["experiments"][0]["cost"]  # noqa: E731
+    assert cost() == "60 s"  # of the plan
+    assert reproduce(capsys, *words, "--methods", "PCA")[0] == 0
+    assert float(cost().split()[0]) < 60  # by the row that was measured
+    lines = (tmp_path / "fig9.jsonl").read_text().splitlines()
+    whole = [dict(json.loads(lines[0]), key=task.key) for task in RUN.tasks(*_fig9(), on="digits")]
+    (tmp_path / "fig9.jsonl").write_text("".join(json.dumps(row) + "\n" for row in whole))
+    assert cost() == "–"
+
+
+def _fig9():
+    one = next(experiment for experiment in EXPERIMENTS if experiment.name == "fig9")
+    return one, one.quick
 
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,3 +244,13 @@ def test_equal_values_are_all_the_largest():
     assert _best(columns, by_chance=False) == {0, 1}
     assert _best(columns, by_chance=True) == {1}  # one lucky split does not lead
     assert _best([np.array([])], True) == _best([np.array([])], False) == set()
+
+
+def test_classes_of_another_set_are_its_first_ones(monkeypatch):
+    """Subjects of ORL are counted from 1."""
+    labels = np.repeat(np.arange(1, 6), 4)
+    made = datasets.Dataset("orl", np.eye(20), labels, (4, 5))
+    train, test = splits._parts(made, Setting("orl", per_class=2, classes=(0, 1, 2)), 0)
+    assert set(labels[train]) == set(labels[test]) == {1, 2, 3}
+    train, _ = splits._parts(made, Setting("orl", per_class=2, classes=(2, 5)), 0)
+    assert set(labels[train]) == {2, 5}

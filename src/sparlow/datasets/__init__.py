@@ -15,11 +15,13 @@ from sklearn.datasets import fetch_openml, load_digits
 from .dataset import Dataset
 from .sources import SOURCES
 
-__all__ = ["NAMES", "VARIABLE", "Dataset", "available", "load"]
+__all__ = ["NAMES", "VARIABLE", "Dataset", "available", "load", "of_one_shape"]
 
 VARIABLE = "SPARLOW_DATA"
 NAMES = ("digits", *SOURCES)
 
+_FETCHED = ("usps", "mnist")
+_FETCH = " Or fetch it with sparlow.datasets.load(..., fetch=True)."
 _USPS_TRAIN = (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644)  # images of each digit in the official training part
 
 
@@ -61,14 +63,14 @@ def load(
     if named is None:
         raise FileNotFoundError(
             f"Where is {name}? Set {VARIABLE} to the folder that it is in, or give load(..., folder=...). "
-            f"Get it from {source.where}, and put there {source.wanted()}."
+            f"Get it from {source.where}, and put there {source.wanted()}.{_FETCH * (name in _FETCHED)}"
         )
     return source.load(name, pathlib.Path(named), check)
 
 
 def named_folder(folder: str | os.PathLike[str] | None = None) -> str | os.PathLike[str] | None:
     """The folder of the image sets: the one given, or that of the environment variable; None if neither is."""
-    return folder if folder is not None else os.environ.get(VARIABLE)
+    return folder if folder is not None else os.environ.get(VARIABLE) or None
 
 
 def available(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
@@ -79,11 +81,16 @@ def available(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
     return named is not None and any(offer.find(pathlib.Path(named)) for offer in SOURCES[name].offers)
 
 
+def of_one_shape(name: str) -> bool:
+    """Whether the images of a set all have one shape, so that their pixels are features."""
+    return name == "digits" or SOURCES[name].shape is not None
+
+
 def _fetched(name: str) -> Dataset:
     if name == "mnist":
         found = fetch_openml("mnist_784", version=1, as_frame=False)
         return Dataset(name, np.asarray(found.data) / 255.0, np.asarray(found.target, int), (28, 28), 60_000)
-    if name != "usps":
+    if name not in _FETCHED:
         raise ValueError(f"{name} cannot be fetched, usps and mnist can: get it from {SOURCES[name].where}.")
     found = fetch_openml(data_id=41082, as_frame=False)
     images, labels = (np.asarray(found.data, float) + 1) / 2, np.asarray(found.target, int) - 1

@@ -6,14 +6,14 @@ import argparse
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .. import datasets
 from .plan import Experiment, Size
 from .report import chapters, fill, markdown, page
 from .results import state
 from .rows import Row
-from .run import Task, done, tasks
+from .run import Task, done, row_file, tasks
 from .specs import EXPERIMENTS, named
 
 SUMMARY = "rerun the paper's tables and figures, and show them beside the printed values"
@@ -28,13 +28,16 @@ Rows are kept as soon as they are measured: a run that was stopped goes on where
 from the folder that --data or the environment variable SPARLOW_DATA names; digits needs none."""
 
 
+_OTHER = tuple(name for name in datasets.NAMES if datasets.of_one_shape(name))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
     parser.add_argument("experiments", nargs="*", metavar="NAME", help="table1, fig5c, fig6 and so on; all by default")
     parser.add_argument("--list", action="store_true", help="print the experiments, their state, cost and data")
     parser.add_argument("--report", action="store_true", help="measure nothing: tables, figures and page of the rows")
     parser.add_argument("--quick", action="store_true", help="a small version of each: few samples, steps and seeds")
-    parser.add_argument("--on", metavar="SET", choices=datasets.NAMES, help="another image set than the paper's")
+    parser.add_argument("--on", metavar="SET", choices=_OTHER, help=f"{', '.join(_OTHER)} instead of the paper's set")
     parser.add_argument("-o", "--output", metavar="DIR", help="default: results, or results-quick")
     parser.add_argument("--data", metavar="DIR", help="folder of the image sets; default: SPARLOW_DATA")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many seeds instead of the experiment's own number")
@@ -83,19 +86,12 @@ class Plan:
         """Image sets that an experiment needs."""
         return experiment.data if self.on is None else (self.on,)
 
-    def missing(self) -> list[str]:
-        """Image sets that are not there."""
-        needed = dict.fromkeys(name for experiment in self.experiments for name in self.sets(experiment))
-        return [name for name in needed if not datasets.available(name, self.data)]
-
     def tasks(self) -> list[Task]:
-        """Rows to measure, of the experiments whose data is there."""
-        missing = self.missing()
+        """Rows to measure."""
         found: list[Task] = []
         for experiment in self.experiments:
-            if not set(self.sets(experiment)) & set(missing):
-                whole = tasks(experiment, self.size(experiment), on=self.on, threads=self.threads, folder=self.data)
-                found += [task for task in whole if self._chosen(task)]
+            whole = tasks(experiment, self.size(experiment), on=self.on, threads=self.threads, folder=self.data)
+            found += [task for task in whole if self._chosen(task)]
         return found
 
     def _chosen(self, task: Task) -> bool:
@@ -106,7 +102,19 @@ class Plan:
 
     def open_tasks(self, again: bool = False) -> list[Task]:
         """Those without a row."""
-        return [task for task in self.tasks() if again or task.key not in done(task.experiment, self.output)]
+        there = {experiment.name: done(experiment, self.output) for experiment in self.experiments}
+        return [task for task in self.tasks() if again or task.key not in there[task.experiment.name]]
+
+
+def unreadable(work: Sequence[Task]) -> dict[str, str]:
+    """Image sets that rows need and that are missing or damaged, each with what to do about it."""
+    found = {}
+    for name, folder in dict.fromkeys((task.entry.setting.data, task.folder) for task in work):
+        try:
+            datasets.load(name, folder)
+        except (OSError, ValueError) as error:
+            found[name] = str(error)
+    return found
 
 
 def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
@@ -118,8 +126,18 @@ def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
         need = ", ".join(
             name if datasets.available(name, plan.data) else f"{name} (missing)" for name in plan.sets(experiment)
         )
-        rows.append((experiment.name, f"{ready} of {count}", _duration(60 * size.minutes), need, experiment.title))
+        left = _duration(_seconds_left(plan, experiment, size, count)) if ready < count else "–"
+        rows.append((experiment.name, f"{ready} of {count}", left, need, experiment.title))
     return rows
+
+
+def _seconds_left(plan: Plan, experiment: Experiment, size: Size, count: int) -> float:
+    """Of the rows that are open, as each took so far, or as the plan says where there are none."""
+    taken = [row["total_seconds"] for row in row_file(experiment, plan.output).read() if row["status"] == "done"]
+    own = experiment.quick if plan.quick else experiment.full
+    planned = 60 * own.minutes / max(len(tasks(experiment, own, on=plan.on)), 1)
+    each = sum(taken) / len(taken) if taken else planned
+    return each * len([task for task in plan.open_tasks() if task.experiment is experiment])
 
 
 def places(plan: Plan) -> str:
@@ -130,9 +148,9 @@ def places(plan: Plan) -> str:
 
 
 def write(plan: Plan, document: str | None = None) -> list[pathlib.Path]:
-    """Figures and tables of the rows that are there; the files written."""
+    """Figures and tables of all rows that are there, not of those just measured alone; the files written."""
     pictures = None if document is None else pathlib.Path(document).parent / "images" / "evidence"
-    found = chapters(plan.experiments, plan.output, plan.size, on=plan.on, pictures=pictures)
+    found = chapters(EXPERIMENTS, plan.output, plan.size, on=plan.on, pictures=pictures)
     if not found:
         return []
     path = plan.output / "report.md"
@@ -153,22 +171,29 @@ class Progress:
 
     def __init__(self, count: int, say: Callable[[str], None]) -> None:
         self.count, self.ready, self.began, self.say = count, 0, time.perf_counter(), say
+        self.failed: dict[str, list[str]] = {}  # reason: rows
 
     def __call__(self, row: Row, task: Task) -> None:
         """One row more."""
         self.ready += 1
+        if row["status"] == "failed":
+            self.failed.setdefault(row["reason"], []).append(f"{place(task)}, seed {task.seed}")
         left = (time.perf_counter() - self.began) / self.ready * (self.count - self.ready)
         self.say(f"[{self.ready} of {self.count}, {_duration(left)} left] {describe(row, task)}")
 
 
-def describe(row: Row, task: Task) -> str:
-    """A row in a line."""
+def place(task: Task) -> str:
+    """Which row it is, in words."""
     entry = task.entry
     where = " ".join(part for part in (task.experiment.name, entry.panel, entry.name) if part)
-    where += f" at {entry.x:g}" if entry.x is not None else ""
+    return where + (f" at {entry.x:g}" if entry.x is not None else "")
+
+
+def describe(row: Row, task: Task) -> str:
+    """A row in a line."""
     values = ", ".join(f"{name} {value:.2f}" for name, value in row.get("accuracy", {}).items())
     said = values or row.get("reason", "kept")
-    return f"{where}, seed {task.seed}: {said} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)"
+    return f"{place(task)}, seed {task.seed}: {said} ({row['total_seconds']:.0f} s, {row['peak_memory_mb']} MB)"
 
 
 def _duration(seconds: float) -> str:
@@ -179,12 +204,3 @@ def _duration(seconds: float) -> str:
         if seconds < 5400
         else f"{seconds / 3600:.1f} h"
     )
-
-
-def where(name: str, plan: Plan) -> str:
-    """Where a missing image set comes from, and where it belongs."""
-    try:
-        datasets.load(name, plan.data)
-    except (OSError, ValueError) as error:
-        return str(error)
-    return ""

@@ -26,7 +26,7 @@ class Setting:
     labels : int, optional
         Keep so many random labels of each class, the other training samples are unlabelled (−1).
     classes : tuple of int
-        These classes only.
+        These classes only; as many of the first where the set has others.
     transductive : bool
         Learn from the test samples too, without their labels.
     features : str

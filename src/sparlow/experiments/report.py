@@ -43,6 +43,12 @@ class Chapter:
     on: str | None = None
 
     @property
+    def remark(self) -> str:
+        """What a reader must know; on another set than the paper's, that alone."""
+        sets = ", ".join(self.experiment.data)
+        return f"The paper has {sets}, so it prints nothing for this." if self.on else self.experiment.remark
+
+    @property
     def title(self) -> str:
         """Number in the paper and what it shows."""
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
@@ -81,7 +87,8 @@ def chapters(
         if not any(result.rows or result.reason for result in results):
             continue
         table = TABLES[experiment.kind](experiment, results)
-        figure = FORMS.get(experiment.kind, _no_figure)(experiment, [r for r in results if r.rows])
+        measured = [r for r in results if r.rows]
+        figure = FORMS.get(experiment.kind, _no_figure)(experiment, measured) if measured else None
         path = None
         if figure is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +106,7 @@ def markdown(found: Sequence[Chapter], beside: str | os.PathLike[str]) -> str:
 
 def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
     """Remark, table and figure of one chapter as Markdown."""
-    parts = [chapter.experiment.remark, chapter.table.markdown()]
+    parts = [chapter.remark, chapter.table.markdown()]
     if chapter.picture is not None:
         link = os.path.relpath(chapter.picture, beside).replace(os.sep, "/")
         parts.append(f"![{chapter.title}]({link})")
@@ -116,7 +123,7 @@ def _section(chapter: Chapter) -> pages.Section:
     parts = [pages.table(table.rows, table.head), *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
     if chapter.picture is not None:
         parts.append(pages.figure(chapter.picture.read_bytes(), description=chapter.title))
-    return pages.Section(chapter.title, "".join(parts), chapter.experiment.remark)
+    return pages.Section(chapter.title, "".join(parts), chapter.remark)
 
 
 def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,13 @@ class Result:
 
 
 def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> list[Result]:
-    """Results in the order of the experiment's entries."""
+    """Results in the order of the experiment's entries, of all seeds that have rows."""
     rows = {row["key"]: row for row in row_file(experiment, output).read()}
     keys: dict[str, list[str]] = {}
-    for task in tasks(experiment, size, on=on):
-        keys.setdefault(task.entry.key(0), []).append(task.key)
+    most = max([size.seeds, *(row["seed"] + 1 for row in rows.values())])
+    for task in tasks(experiment, replace(size, seeds=most), on=on):
+        if task.seed < size.seeds or task.key in rows:
+            keys.setdefault(task.entry.key(0), []).append(task.key)
     results = []
     for entry in experiment.at(size, on):
         wanted = keys[entry.key(0)]
@@ -97,11 +99,11 @@ class Table:
 
 
 def spread(values: Array, digits: int = 2) -> str:
-    """Mean ± deviation over seeds, the number of seeds if it is one."""
+    """Mean ± standard deviation over seeds, the mean alone for one."""
     if not len(values):
         return "–"
     mean = f"{values.mean():.{digits}f}"
-    return f"{mean} ± {values.std():.{digits}f}" if len(values) > 1 else mean
+    return f"{mean} ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else mean
 
 
 def difference(values: Array, printed: float | None) -> str:
@@ -142,11 +144,16 @@ def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
     values, printed = result.values(measure), result.printed(measure)
     without = "failed" if result.failed else "not applicable"
     ours = without if result.reason and not len(values) else spread(values)
+    if len(values) and measure == "1nn" and "1nn" not in result.rows[0]["accuracy"]:
+        ours += " (own)"
     return ours, _printed(printed), difference(values, printed)
 
 
 def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method; ours, printed and difference for each panel and measure."""
+    """A row for each method; ours, printed and difference for each panel and measure.
+
+    Where splits are drawn, a mean over fewer of them than the others says so.
+    """
     panels = panels_of(results)
     names = list(dict.fromkeys(result.entry.name for result in results))
     head, rows = ["method"], [[name] for name in names]
@@ -156,10 +163,16 @@ def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
             head += [f"{panel} {MEASURES[measure]}".strip(), "printed", "difference"]
             cells = [_cell(own.get(name), measure) for name in names]
             columns = [own[name].values(measure) if name in own else np.array([]) for name in names]
-            best = _best(columns, any(result.entry.setting.by_chance for result in own.values()))
+            by_chance = any(result.entry.setting.by_chance for result in own.values())
+            best = _best(columns, by_chance)
             for place, (row, cell) in enumerate(zip(rows, cells, strict=True)):
-                row += [f"**{cell[0]}**" if place in best else cell[0], *cell[1:]]
-    return _trimmed(head, rows, _notes(results))
+                fewer = by_chance and 0 < len(columns[place]) < max(map(len, columns))
+                said = f"{cell[0]}, {len(columns[place])} seed{'s' * (len(columns[place]) > 1)}" if fewer else cell[0]
+                row += [f"**{said}**" if place in best else said, *cell[1:]]
+    notes = _notes(results)
+    if any(" (own)" in cell for row in rows for cell in row):
+        notes += ("(own): by the method's own classifier.",)
+    return _trimmed(head, rows, notes)
 
 
 def _best(columns: Sequence[Array], by_chance: bool) -> set[int]:

@@ -10,7 +10,12 @@ import json
 import os
 import pathlib
 import zlib
-from typing import Any
+from typing import Any, BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,19 +48,20 @@ class RowFile:
     def append(self, row: Row) -> None:
         """Write a row and make sure that it is on disk."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._drop_half_line()
-        with open(self.path, "ab") as file:
+        with open(self.path, "ab+") as file:
+            if fcntl is not None:  # of two processes that write at the same time, one waits
+                fcntl.flock(file, fcntl.LOCK_EX)
+            _drop_half_line(file)
             file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
-    def _drop_half_line(self) -> None:
-        if not self.path.exists():
-            return
-        content = self.path.read_bytes()
-        if content and not content.endswith(b"\n"):
-            with open(self.path, "rb+") as file:
-                file.truncate(content.rfind(b"\n") + 1)
+
+def _drop_half_line(file: BinaryIO) -> None:
+    file.seek(0)
+    content = file.read()
+    if content and not content.endswith(b"\n"):
+        file.truncate(content.rfind(b"\n") + 1)
 
 
 def packed(array: Array) -> dict[str, Any]:

@@ -80,7 +80,9 @@ def _parts(data: Dataset, setting: Setting, seed: int) -> tuple[Array, Array]:
             np.sort(p) for p in train_test_split(rows, stratify=data.labels, test_size=0.5, random_state=seed)
         )
     if setting.classes:
-        train, test = (p[np.isin(data.labels[p], setting.classes)] for p in (train, test))
+        known = np.unique(data.labels)
+        classes = setting.classes if np.isin(setting.classes, known).all() else known[: len(setting.classes)]
+        train, test = (p[np.isin(data.labels[p], classes)] for p in (train, test))
     return train, test
 
 

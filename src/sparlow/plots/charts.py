@@ -69,11 +69,11 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
 
 
 def _printed_line(ax: Any, one: Series, colour: str, marker: str) -> None:
-    x, y = np.asarray(one.x, float), np.asarray(one.printed, float)
-    there = np.isfinite(y)
-    if not there.any():
+    """Printed values; neighbours are joined, but not a first and a last one with nothing known between them."""
+    y = np.asarray(one.printed, float)
+    if not np.isfinite(y).any():
         return
-    ax.plot(x[there], y[there], marker, color=colour, ls="--", lw=0.7, mfc="none", markersize=6, alpha=0.8)
+    ax.plot(one.x, y, marker, color=colour, ls="--", lw=0.7, mfc="none", markersize=6, alpha=0.8)
 
 
 def _finish(ax: Any, axes: tuple[str, str], title: str) -> None:
