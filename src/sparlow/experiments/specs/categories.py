@@ -164,7 +164,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "Caltech-101",
         "table",
         _table2("caltech101", _TABLE2A),
-        Size(1, 90),
+        Size(1, 110),
         Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
@@ -199,7 +199,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_not_scaled(SCENES),
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
         ),
-        Size(3, 60),
+        Size(3, 180),
         Size(1, 1, {"per_class": 20, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
@@ -214,7 +214,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "By PCA dimension: Caltech-101, 30 per class",
         "lines",
         _fig11(),
-        Size(1, 60, points=(64, 256, 1000, 3000)),
+        Size(1, 150, points=(64, 256, 1000, 3000)),
         Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL, points=(64, 256)),
         axes=("PCA dimension", "1NN accuracy (%)"),
         remark=_PICTURES + "." + _ATOMS + _LIGHT + " At four of the seven dimensions.",
