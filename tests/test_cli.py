@@ -96,6 +96,13 @@ def test_transform_writes_the_embedding(suffix, folder, capsys):
         assert list(labels) == DIGITS.target[200:300].tolist()
 
 
+def test_arrays_are_written_with_names_alone(folder, capsys, monkeypatch):
+    written = {}  # numpy 2.0 takes every other argument for an array
+    monkeypatch.setattr(np, "savez", lambda file, **arrays: written.update(arrays))
+    assert run(capsys, "transform", folder / "m.sparlow", folder / "test.npz", "-o", folder / "names.npz")[0] == 0
+    assert set(written) == {"Z", "y"}
+
+
 def test_transform_writes_codes(folder, capsys):
     import scipy.sparse as sp
 
@@ -120,6 +127,25 @@ def test_evaluate_a_saved_model(folder, capsys):
     assert (code, told["seen_in_training"], "learned from these very samples" in said) == (0, True, True)
     assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
     assert "true \\ given" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("criterion", ["lda", "sda", "pca"])
+def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
+    model, data = tmp_path / "m.sparlow", tmp_path / "new.npz"
+    words = ("--criterion", criterion, "--n-atoms", "20", "--max-iter", "0", "--jobs", "1")
+    assert run(capsys, "fit", folder / "train.npz", "-o", model, *words)[0] == 0
+    X, y = DIGITS.data[200:260], DIGITS.target[200:260]
+    np.savez(data, X=X, y=np.where(y > 7, y + 10, y))
+    code, told, said = run(capsys, "evaluate", model, data, "--classifiers", "1NN")
+    assert (code, "does not know the labels 18, 19: samples" in said) == (0, True)
+    assert told["methods"][0]["accuracy"]["1NN"] > 0.4
+    np.savez(data, X=X, y=np.where(y % 2, "odd", "even"))
+    for command in (["evaluate", model, data], ["report", model, data, "--train", folder / "train.npz", "-o", model]):
+        code, told, said = run(capsys, *command, "--classifiers", "1NN")
+        assert (code, told) == (2, None)
+        assert "none of its labels (even, odd) is known to" in said
+        assert "which has 0, 1, 2, 3, 4 …" in said
+    assert main(["inspect", str(model)]) == 0
 
 
 def test_evaluate_by_folds_beside_rivals(folder, capsys):
@@ -204,6 +230,18 @@ def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys
     code, told, said = run(capsys, *words)
     assert (code, "learned from these very samples" in said) == (0, True)
     assert "learned from these very samples" in told["protocol"]
+    assert "1NN, on samples it learned from" in facts(page)
+    assert "held out" not in facts(page)
+    assert "learned from other samples (200 of" in said
+    assert "learned from other samples (200 of" in told["protocol"]
+    words = ("report", start, folder / "test.npz", "--train", folder / "train.npz", *few)
+    code, told, said = run(capsys, *words)
+    assert (code, said, "Beware" in told["protocol"]) == (0, "", False)
+    assert "1NN, held out" in facts(page)
+
+
+def facts(page):
+    return re.search(r'<dl class="facts">.*?</dl>', page.read_text())[0]
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +333,29 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
     assert run(capsys, *words, "--skip")[0] != 0
 
 
+OPTIONS = {  # refused before DATA is looked for
+    "--max-iter": ("-3", "a whole number of at least 0"),
+    "--n-atoms": ("0", "a whole number of at least 1"),
+    "--n-components": ("2.5", "a whole number of at least 1"),
+    "--seed": ("-1", "a whole number from 0 to 4294967295"),
+    "--jobs": ("0", "a number of threads such as 2, or -1 for all cores"),
+    "--validation-fraction": ("2", "a share between 0 and 1 such as 0.3"),
+    "--refresh-every": ("0", "a whole number of at least 1"),
+    "--n-iter-no-change": ("0", "a whole number of at least 1"),
+    "--shrinkage": ("-1", "a number of at least 0"),
+    "--mu-coherence": ("much", "a number of at least 0"),
+    "--mu-proximity": ("nan", "a number of at least 0"),
+    "--tol": ("inf", "a number of at least 0"),
+}
 WRONG = {
+    **{
+        f"{option} {value}": (["fit", "{missing}", "-o", "{out}", option, value], f"expected {words}, got '{value}'")
+        for option, (value, words) in OPTIONS.items()
+    },
+    "real labels": (["fit", "{real}", "-o", "{out}"], "real numbers (such as 0.5), but LDA needs classes"),
+    "folds of real labels": (["evaluate", "{real}", "--criterion", "sda"], "use --criterion mvr"),
+    "share of a report": (["report", "{model}", "{train}", "-o", "{out}", "--test-fraction", "1"], "between 0 and 1"),
+    "repeated columns": (["fit", "{twice}", "-o", "{out}"], "the header has 'p' more than once"),
     "no command": ([], "COMMAND"),
     "unknown command": (["fly"], "invalid choice"),
     "unknown criterion": (["fit", "{train}", "-o", "{out}", "--criterion", "magic"], "invalid choice"),
@@ -328,11 +388,14 @@ WRONG = {
 def test_wrong_usage_ends_with_2_and_a_word_of_help(name, folder, tmp_path, capsys):
     np.save(tmp_path / "narrow.npy", DIGITS.data[:50, :7])
     np.save(tmp_path / "bare.npy", DIGITS.data[:50])
+    np.savez(tmp_path / "real.npz", X=DIGITS.data[:50], y=np.arange(50) + 0.5)
+    (tmp_path / "twice.csv").write_text("p,p,label\n1,2,0\n3,4,1\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken").write_bytes((folder / "m.sparlow").read_bytes()[:5000])
     files = {"train": folder / "train.npz", "model": folder / "m.sparlow", "out": tmp_path / "out", "folder": tmp_path,
              "missing": tmp_path / "missing", "broken": tmp_path / "broken", "narrow": tmp_path / "narrow.npy",
-             "bare": tmp_path / "bare.npy", "empty": tmp_path / "empty"}  # fmt: skip
+             "bare": tmp_path / "bare.npy", "empty": tmp_path / "empty",
+             "real": tmp_path / "real.npz", "twice": tmp_path / "twice.csv"}  # fmt: skip
     words, promised = WRONG[name]
     assert main([word.format(**files) for word in words]) == 2
     said = capsys.readouterr()

@@ -15,6 +15,7 @@ from sparlow.evaluation import (
     in_order,
     judge,
     known_rows,
+    labels_of,
     learn_and_judge,
     n_folds,
     part,
@@ -70,6 +71,13 @@ def test_training_labels_decide_what_minus_one_is_among_new_ones():
         assert (len(found.truth), found.accuracy("1NN")) == (len(y) - 40, 1)
     with pytest.raises(ValueError, match=r"None of the .* has a label"):
         judge("raw", Z[:40], y[:40], Z[40:], np.full(len(y) - 40, -1), classifiers=["1NN"])
+
+
+def test_labels_of_training_and_new_samples():
+    assert labels_of([0, 1, 2, -1], [10, 2, -1]) == (["0", "1", "2"], ["2", "10"])
+    assert labels_of([-1, 1, 1], [-1, 3]) == (["-1", "1"], ["-1", "3"])  # of two, −1 is a class, among the new, too
+    assert labels_of(np.array(["a", "b", -1], object), np.array(["b", -1], object)) == (["a", "b"], ["b"])
+    assert labels_of([0, 1], [-1, -1]) == (["0", "1"], [])
 
 
 def test_models_and_rivals_on_the_same_split():

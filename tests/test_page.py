@@ -14,7 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow
+from sparlow import SparLow, load_model
 from sparlow.cli import main
 from sparlow.evaluation import Judgement, compare
 from sparlow.models import ModelFile, save
@@ -220,6 +220,7 @@ def test_a_click_tells_which_atoms_explain_the_sample(browser, page, held):
     )
     assert np.corrcoef(rebuilt, code @ held.model.dictionary_)[0, 1] > 0.99
     first = browser.find_element(By.CSS_SELECTOR, "#pair").text
+    assert f"from all {np.count_nonzero(code)} atoms" in first
     browser.execute_script(
         "const s = document.getElementById('most'); s.value = 1; s.dispatchEvent(new Event('input'))"
     )
@@ -228,6 +229,27 @@ def test_a_click_tells_which_atoms_explain_the_sample(browser, page, held):
     browser.execute_script("document.querySelector('#atomsheet button').click()")
     assert pixels(browser) != before
     assert "use atom" in browser.find_element(By.ID, "marked").text
+
+
+def test_codes_that_are_cut_and_samples_that_are_left_out_are_told(browser, held, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "_MOST_CODES", 2)
+    path = tmp_path / "report.html"
+    path.write_text(report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50))
+    open_plot(browser, path)
+    rows = np.sort(np.random.default_rng(0).permutation(240)[:50])
+    gap = int(np.flatnonzero(np.diff(rows) > 1)[0])  # the row after it is not shown
+    count = np.count_nonzero(held.model.encode(X).toarray(), axis=1)
+    for wanted, shown in ((rows[7], rows[7]), (rows[gap] + 1, rows[gap + 1]), (9999, rows[-1]), (-3, rows[0])):
+        browser.execute_script(
+            "const n = document.getElementById('number'); n.value = arguments[0]; n.dispatchEvent(new Event('change'))",
+            int(wanted),
+        )
+        assert browser.find_element(By.ID, "number").get_property("value") == str(shown)
+        assert browser.find_element(By.ID, "chosen").text == f"sample {shown} · {Y[shown]}"
+        assert f"from the largest 2 atoms of {count[shown]}" in browser.find_element(By.ID, "pair").text
+    browser.execute_script("document.querySelector('#atomsheet button').click()")
+    assert "among their largest" in browser.find_element(By.ID, "markedwords").text
+    assert_silent(browser)
 
 
 def test_themes_and_tabs(browser, page):
@@ -303,11 +325,12 @@ def test_data_cannot_break_out_of_its_element():
 def test_codes_are_packed_largest_first():
     matrix = sp.csr_array(np.array([[0.0, 0.5, -2.0], [0, 0, 0], [1.0, 0, 0]]))
     packed = pictures.codes(matrix)
-    decode = {"start": np.uint32, "atom": np.uint16, "value": np.int16}
+    decode = {"start": np.uint32, "atom": np.uint16, "value": np.int16, "all": np.uint32}
     import base64
 
     found = {name: np.frombuffer(base64.b64decode(packed[name]), kind) for name, kind in decode.items()}
     assert found["start"].tolist() == [0, 2, 2, 3]
+    assert found["all"].tolist() == [2, 0, 1]
     assert found["atom"].tolist() == [2, 1, 0]
     np.testing.assert_allclose(found["value"] * packed["scale"], [-2, 0.5, 1], atol=1e-4)
 
@@ -335,6 +358,33 @@ def test_report_command(held, tmp_path, browser, capsys):
     told = json.loads(capsys.readouterr().out)
     assert list(told["accuracy"]) == ["LDA-SparLow"]
     assert "96 of the samples and judged on the other 64" in told["protocol"]
+
+
+def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, capsys):
+    def run(*words):
+        code = main([*map(str, words), "--json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "{}").get("accuracy"), said.err
+
+    new, labels = DIGITS.data[240:300], DIGITS.target[240:300]
+    model, both = tmp_path / "m.sparlow", tmp_path / "both.npz"
+    np.savez(both, X_train=X, y_train=Y, X_test=new, y_test=labels)
+    for name, rows, classes in (("train", X, Y), ("test", new, labels)):
+        np.save(tmp_path / f"{name}.npy", rows)
+        np.savetxt(tmp_path / f"{name}.txt", classes, fmt="%d")
+    assert run("fit", both, "--part", "train", "-o", model, "--n-atoms", 30, "--max-iter", 0)[0] == 0
+    few = ("--no-rivals", "--classifiers", "1NN", "-o", tmp_path / "page.html")
+    parts = ("report", model, both, "--part", "test", *few)
+    files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
+    expected = {"LDA-SparLow": {"1NN": load_model(model).score(new, labels)}}
+    assert run(*parts, "--train", both) == (0, expected, "")
+    words = ("--train", tmp_path / "train.npy")
+    assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")
+    assert "learned from other samples (240 of" in run(*parts, "--train", both, "--train-part", "all")[2]
+    code, _, said = run(*files, *words)
+    assert (code, "--train-labels or --label-column" in said) == (2, True)
+    code, _, said = run(*parts, "--train-part", "all")
+    assert (code, "name it by --train" in said) == (2, True)
 
 
 @pytest.mark.parametrize("wrong", [0, 1])

@@ -115,8 +115,45 @@ def test_headers_as_pandas_writes_them(tmp_path):
     path.write_text("1,2,ant\n3,4,bee\n")  # a word above words names nothing
     assert read(path).y.tolist() == ["ant", "bee"]
     path.write_text(",2,3\n1,4,5\n")  # nor does an empty cell
-    with pytest.raises(SamplesError, match="not a number"):
+    with pytest.raises(SamplesError, match="line 1: the value in column 0 is missing"):
         read(path, Reading(label_column="1"))
+
+
+def test_columns_need_names_of_their_own(tmp_path):
+    path = tmp_path / "a.csv"
+    for header, named in (
+        ("p,p,label", "'p'"),
+        ("p,,,label", r"'' \(no name\)"),
+        ("label,p,label", "'label'"),
+        ("p,p,q,q,y", "'p', 'q'"),
+    ):
+        path.write_text(f"{header}\n{','.join('1' for _ in header.split(','))}\n")
+        with pytest.raises(SamplesError, match=f"the header has {named} more than once.*rename"):
+            read(path)
+    path.write_text("p,,label\n1,2,0\n3,4,1\n")  # one without a name is found by having none
+    assert read(path, Reading(columns=("", "p"))).X.tolist() == [[2, 1], [4, 3]]
+    path.write_text("5,0,0\n3,0,7\n")  # no header: values repeat
+    for column, labels in (("0", [5, 3]), ("2", [0, 7]), ("-1", [0, 7])):
+        found = read(path, Reading(label_column=column))
+        assert (found.y.tolist(), found.feature_names) == (labels, None)
+
+
+def test_missing_values_are_named_by_their_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,label\n1,2,0\n\n3, ,1\n")  # a blank line counts
+    with pytest.raises(SamplesError, match=r"line 4: the value in column 'b' is missing\. Fill it in") as caught:
+        read(path)
+    assert "--label-column" not in str(caught.value)
+    path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
+    with pytest.raises(SamplesError, match=r"line 4: column 'b' has 'x', which is not a number\.$"):
+        read(path)
+    path.write_text("a,b\n1,2\n3,\n")  # a column of numbers is not labels for want of one
+    with pytest.raises(SamplesError, match=r"line 3: the value in column 'b' is missing.*--label-column b"):
+        read(path)
+    assert read(path, Reading(label_column="b")).y.tolist() == [2, -1]
+    pd.DataFrame({"a": ["1", ""], "label": [0, 1]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SamplesError, match=r"row 1 \(from 0\): the value in column 'a' is missing"):
+        read(tmp_path / "a.parquet")
 
 
 def test_unlabelled_samples():

@@ -223,6 +223,19 @@ def known_rows(y: Any, *, semi: bool = False) -> Array:
     return np.asarray(is_labelled(y))
 
 
+def _labelled_rows(y: Any, y_new: Any) -> tuple[Array, Array]:
+    """Which training samples and which new ones have a label; the former decide for both what −1 is."""
+    rows = known_rows(y)
+    is_class = {"-1", "-1.0"} & {str(label) for label in np.asarray(y)[rows]}
+    return rows, np.ones(len(y_new), bool) if is_class else known_rows(y_new, semi=True)
+
+
+def labels_of(y: Any, y_new: Any) -> tuple[list[str], list[str]]:
+    """The distinct labels of training samples and of new ones, in order; −1 is left out where it stands for none."""
+    rows, rows_new = _labelled_rows(y, y_new)
+    return in_order(np.asarray(y)[rows]), in_order(np.asarray(y_new)[rows_new])
+
+
 def judge(
     name: str,
     Z: Array,
@@ -233,16 +246,11 @@ def judge(
     fit_seconds: float = float("nan"),
     classifiers: Iterable[str] = tuple(CLASSIFIERS),
 ) -> Judgement:
-    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere.
-
-    Whether −1 is a class or says that there is none is decided by the training labels, for the new ones, too.
-    """
-    rows = known_rows(y)
-    known, y_new = np.asarray(y)[rows].astype(str), np.asarray(y_new)
-    rows_new = np.ones(len(y_new), bool) if {"-1", "-1.0"} & {*known.tolist()} else known_rows(y_new, semi=True)
+    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere."""
+    rows, rows_new = _labelled_rows(y, y_new)
     if not rows_new.any():
         raise ValueError(f"None of the {len(y_new)} new samples has a label: there is nothing to compare with.")
-    truth = y_new[rows_new].astype(str)
+    known, truth = np.asarray(y)[rows].astype(str), np.asarray(y_new)[rows_new].astype(str)
     predicted = {which: CLASSIFIERS[which](Z[rows], known, Z_new[rows_new]) for which in classifiers}
     return Judgement(name, int(Z.shape[1]), fit_seconds, truth, predicted)
 

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import os
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -261,12 +262,18 @@ def _is_number(cell: str) -> bool:
     return True
 
 
+def _is_missing(cell: Any) -> bool:
+    return cell is None or not str(cell).strip()
+
+
 def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
         delimiter = max(",;\t", key=first.count) if any(mark in first for mark in ",;\t") else ","
         file.seek(0)
-        rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+        reader = csv.reader(file, delimiter=delimiter)
+        numbered = [(reader.line_num, row) for row in reader if row]
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if not rows:
         raise SamplesError(f"{path} is empty.")
     header = how.header
@@ -278,12 +285,12 @@ def _read_csv(path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(f"{path} has a header and no samples.")
     widths = {len(row) for row in body}
     if len(widths) > 1 or len(body[0]) != len(rows[0]):
-        odd = next(number for number, row in enumerate(rows, 1) if len(row) != len(rows[0]))
-        raise SamplesError(f"{path}: line {odd} has {len(rows[odd - 1])} cells, the first line {len(rows[0])}.")
+        line, odd = next((line, row) for line, row in numbered if len(row) != len(rows[0]))
+        raise SamplesError(f"{path}: line {line} has {len(odd)} cells, the first line {len(rows[0])}.")
     columns = [np.array(column) for column in zip(*body, strict=True)]
     if names is not None and len(names) > 1 and _is_indexed(rows):
         names, columns = names[1:], columns[1:]
-    return _table(columns, names, path, how)
+    return _table(columns, names, path, how, lines[-len(body) :])
 
 
 def _is_indexed(rows: list[list[str]]) -> bool:
@@ -294,11 +301,18 @@ def _is_indexed(rows: list[list[str]]) -> bool:
 def _is_header(rows: list[list[str]], how: Reading) -> bool:
     """Names of columns: no number among them, a name of labels, a word above numbers, or an index."""
     first = [cell.strip() for cell in rows[0]]
-    if not any(map(_is_number, first)) or how.label_column in first or {*map(str.lower, first)} & {*LABEL_COLUMNS}:
+    if not any(map(_is_number, first)) or _is_named(how.label_column, first):
+        return True
+    if {*map(str.lower, first)} & {*LABEL_COLUMNS}:
         return True
     words = [place for place, cell in enumerate(first) if cell and not _is_number(cell)]
     body = [row for row in rows[1:] if len(row) == len(first)]
     return _is_indexed(rows) or any(body and all(_is_number(row[place]) for row in body) for place in words)
+
+
+def _is_named(asked: str | None, first: list[str]) -> bool:
+    """Whether the first line names the column of labels; a number among numbers that repeat is asked as a position."""
+    return asked in first and not (_is_number(asked) and len({*first}) < len(first))
 
 
 def _read_parquet(path: pathlib.Path, how: Reading) -> Samples:
@@ -311,8 +325,11 @@ def _read_parquet(path: pathlib.Path, how: Reading) -> Samples:
     return _table(columns, [str(name) for name in table.column_names], path, how)
 
 
-def _table(columns: list[Array], names: list[str] | None, path: pathlib.Path, how: Reading) -> Samples:
-    """Columns of numbers, and one of labels, as samples."""
+def _table(
+    columns: list[Array], names: list[str] | None, path: pathlib.Path, how: Reading, lines: list[int] | None = None
+) -> Samples:
+    """Columns of numbers, and one of labels, as samples; ``lines`` are those of the file, if it has any."""
+    _refuse_repeated(names or [], path)
     at = _label_position(columns, names, path, how)
     y = None if at is None else columns[at]
     rest = [place for place in range(len(columns)) if place != at]
@@ -321,19 +338,37 @@ def _table(columns: list[Array], names: list[str] | None, path: pathlib.Path, ho
         if missing:
             raise SamplesError(f"{path} lacks columns that the model was learned from: {', '.join(missing[:5])}.")
         rest = [names.index(name) for name in how.columns]
-    X = np.column_stack([_numbers(columns[place], names[place] if names else place, path) for place in rest])
+    labelled = at is not None or how.labels is not None
+    X = np.column_stack(
+        [_numbers(columns[place], names[place] if names else place, path, lines, labelled) for place in rest]
+    )
     return Samples(X, y, how.size, None if names is None else tuple(names[place] for place in rest))
 
 
-def _numbers(column: Array, name: Any, path: pathlib.Path) -> Array:
+def _refuse_repeated(names: list[str], path: pathlib.Path) -> None:
+    """Columns are found by their names, so each needs one of its own."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        words = ", ".join(f"{name!r}{'' if name else ' (no name)'}" for name in repeated[:5])
+        raise SamplesError(
+            f"{path}: the header has {words}{' …' if len(repeated) > 5 else ''} more than once, but each column needs "
+            "a name of its own: rename or remove some. If the first line of a .csv is a sample say --no-header."
+        )
+
+
+def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | None, labelled: bool) -> Array:
+    """A column as numbers, or the first cell that is none; ``labelled`` says that the labels are known."""
     try:
         return column.astype(float)
     except (ValueError, TypeError):
-        bad = next(str(cell) for cell in column if not _is_number(str(cell)))
-        raise SamplesError(
-            f"{path}: column {name!r} has {bad!r}, which is not a number. If it is the column of labels say "
-            f"--label-column {name}."
-        ) from None
+        bad = next((row for row, cell in enumerate(column) if not _is_number(str(cell))), 0)
+    where = f"row {bad} (from 0)" if lines is None else f"line {lines[bad]}"
+    if _is_missing(column[bad]):
+        said = f"{where}: the value in column {name!r} is missing. Fill it in, or leave the line or the column out."
+    else:
+        said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number."
+    advice = "" if labelled else f" If it is the column of labels say --label-column {name}."
+    raise SamplesError(f"{path}, {said}{advice}")
 
 
 def _label_position(columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: Reading) -> int | None:
@@ -352,7 +387,7 @@ def _label_position(columns: Sequence[Array], names: list[str] | None, path: pat
     words = [
         place
         for place, column in enumerate(columns)
-        if column.dtype.kind in "OUS" and not all(_is_number(str(cell)) for cell in column[:50])
+        if column.dtype.kind in "OUS" and any(not (_is_missing(c) or _is_number(str(c))) for c in column[:50])
     ]
     return words[0] if len(words) == 1 else None
 

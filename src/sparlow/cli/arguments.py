@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import math
 import pathlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ..criteria import CRITERIA, Criterion
@@ -25,6 +27,51 @@ def image_size(text: str) -> tuple[int, int]:
     if not found or not (int(found[1]) and int(found[2])):
         raise argparse.ArgumentTypeError(f"expected HEIGHTxWIDTH such as 32x32, got {text!r}")
     return int(found[1]), int(found[2])
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option that is a whole number within bounds."""
+    expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[-+]?\d+", text) or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+        return int(text)
+
+    return parse
+
+
+def threads(text: str) -> int:
+    """A number of threads, or −1 for all cores, −2 for all but one."""
+    if not re.fullmatch(r"[-+]?\d+", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a number of threads such as 2, or -1 for all cores, got {text!r}")
+    return int(text)
+
+
+def weight(text: str) -> float:
+    """A number that is not negative."""
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
+    return value
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1, neither of which is one."""
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a share between 0 and 1 such as 0.3, got {text!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # within no bounds
+
+
+SEED = whole(0, 2**32 - 1)
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -119,27 +166,33 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the criterion, such as k_within=30 for mfa",
     )
-    group.add_argument("--n-components", type=int, metavar="L", help="numbers per sample; default: classes - 1")
-    group.add_argument("--n-atoms", type=int, metavar="R", help="atoms of the dictionary")
-    group.add_argument("--max-iter", type=int, default=10, metavar="N", help="steps of joint learning; default: 10")
+    group.add_argument("--n-components", type=whole(1), metavar="L", help="numbers per sample; default: classes - 1")
+    group.add_argument("--n-atoms", type=whole(1), metavar="R", help="atoms of the dictionary")
     group.add_argument(
-        "--validation-fraction", type=float, metavar="SHARE", help="hold out this share to choose the number of steps"
+        "--max-iter", type=whole(0), default=10, metavar="N", help="steps of joint learning; default: 10"
     )
-    group.add_argument("--seed", type=int, default=0, help="default: 0")
-    group.add_argument("--jobs", type=int, default=-1, help="threads; default: all cores")
+    group.add_argument(
+        "--validation-fraction", type=share, metavar="SHARE", help="hold out this share to choose the number of steps"
+    )
+    group.add_argument("--seed", type=SEED, default=0, help="default: 0")
+    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
     finer = parser.add_argument_group("finer points of the model")
     finer.add_argument("--l1", type=float, help="sparsity of the codes")
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
     finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
     finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
     finer.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
-    finer.add_argument("--shrinkage", type=float, help="default: 0.1, and 10 for lap and lle")
-    finer.add_argument("--mu-coherence", type=float, default=0.0, help="default: 0")
-    finer.add_argument("--mu-proximity", type=float, help="default: what the criterion and the samples ask for")
-    finer.add_argument("--n-iter-no-change", type=int, default=5, metavar="N", help="patience on the held-out share")
-    finer.add_argument("--refresh-every", type=int, default=2, metavar="N", help="steps between balancings of pairs")
+    finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
+    finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
+    finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion and the samples ask for")
+    finer.add_argument(
+        "--n-iter-no-change", type=whole(1), default=5, metavar="N", help="patience on the held-out share"
+    )
+    finer.add_argument(
+        "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
+    )
     finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
-    finer.add_argument("--tol", type=float, default=1e-5, help="default: 1e-5")
+    finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
     finer.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
     )

@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..criteria import criterion_named
-from ..evaluation import CLASSIFIERS, Judgement, compare, folds, judge, known_rows, learn_and_judge, pooled
+from ..evaluation import (
+    CLASSIFIERS,
+    Judgement,
+    compare,
+    folds,
+    in_order,
+    judge,
+    known_rows,
+    labels_of,
+    learn_and_judge,
+    pooled,
+)
 from ..models import ModelFile
 from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model
+from .arguments import add_data, add_model, build_model, read_data, read_model, whole
 from .fit import check_labelled
 from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
@@ -35,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
                         help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
-    parser.add_argument("--folds", type=int, default=5, metavar="K", help="without MODEL; default: 5")
+    parser.add_argument("--folds", type=whole(2), default=5, metavar="K", help="without MODEL; default: 5")
     parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
     add_model(parser)
     add_data(parser)
@@ -54,29 +65,55 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         how = f"{arguments.model} on {arguments.data}"
         if held.model._training.targets is not None:
             return _r_squared(held, samples, how, terminal)
-        seen = held.data.get("fingerprint") == samples.fingerprint()
+        seen = learned_from(held, samples)
         if seen:
             terminal.warn(SEEN)
-        rows = [judge_saved(held, samples, arguments.classifiers)]
+        rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
     terminal.result(
         {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
     )
     return OK
 
 
-def judge_saved(held: ModelFile, samples: Samples, classifiers: Any) -> Judgement:
+def learned_from(held: ModelFile, samples: Samples) -> bool:
+    """Whether these are known to be the samples that the model was learned from."""
+    return bool(held.data.get("fingerprint") == samples.fingerprint())
+
+
+def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:
     """Classifiers trained on the model's training samples label new ones."""
     known = held.training_labels()
     if samples.y is None:
         raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
+    check_labels_known(known, samples, "the model", terminal)
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
         return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
                      classifiers=classifiers)  # fmt: skip
     except ValueError as error:
         raise UserError(f"{samples.source}: {error}", WORK_FAILED) from error
+
+
+def check_labels_known(known: Any, samples: Samples, teacher: str, terminal: Terminal) -> None:
+    """Refuse samples none of whose labels the classifiers have learned, and warn where there are some such labels."""
+    learned, asked = labels_of(known, samples.y)
+    strange = in_order({*asked} - {*learned})
+    if not strange:
+        return
+    if len(strange) == len(asked):
+        raise UserError(
+            f"{samples.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
+            "every answer would be wrong. --label-column or --labels name other labels."
+        )
+    terminal.warn(
+        f"{samples.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
+    )
+
+
+def _few(labels: list[str]) -> str:
+    return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
 
 
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
@@ -88,8 +125,6 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
         raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
     semi = criterion_named(model.criterion).supervision == "semi"
     known = np.flatnonzero(known_rows(samples.y, semi=semi))
-    if arguments.folds < 2:
-        raise UserError(f"--folds must be at least 2, got {arguments.folds}.")
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
     parts: dict[str, list[Judgement]] = {}
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..criteria import criterion_named
+from ..criteria import Criterion, criterion_named
 from ..estimators import SparLow
 from ..evaluation import in_order, known_rows
 from ..models import ModelFile, save
@@ -89,8 +89,9 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
 
 
 def check_labelled(model: SparLow, samples: Samples) -> None:
-    """Refuse a criterion that needs labels where there are none, or none for some samples among words."""
-    supervision = criterion_named(model.criterion).supervision
+    """Refuse a criterion that needs labels where there are none, none for some samples among words, or no classes."""
+    criterion = criterion_named(model.criterion)
+    supervision = criterion.supervision
     if samples.y is not None and samples.y.dtype == object and supervision not in ("none", "semi"):
         bare = np.flatnonzero(~known_rows(samples.y, semi=True))
         if len(bare):
@@ -99,11 +100,25 @@ def check_labelled(model: SparLow, samples: Samples) -> None:
                 f"{samples.source}: {len(bare)} samples have no label (first: {first}): move them away, or use "
                 "--criterion sda."
             )
+    _check_classes(criterion, samples)
     if samples.y is None and supervision != "none":
         raise UserError(
             f"{samples.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
             "sub-folder per class), or use --criterion pca, lle or lap."
         )
+
+
+def _check_classes(criterion: Criterion, samples: Samples) -> None:
+    """Refuse real targets where the criterion wants classes."""
+    y = samples.y
+    if y is None or criterion.supervision == "none" or criterion.targets or not (y.dtype.kind == "f" or y.ndim > 1):
+        return
+    found = f"real numbers (such as {y[~np.isnan(y)][0]})" if y.ndim == 1 else f"{y.shape[1]} columns"
+    raise UserError(
+        f"{samples.source}: the labels are {found}, but {type(criterion).__name__} needs classes. For targets to "
+        "regress on use --criterion mvr, or smvr where some are missing; for classes name other labels by "
+        "--label-column or --labels."
+    )
 
 
 def summary(samples: Samples) -> dict[str, Any]:

@@ -13,19 +13,20 @@ from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, riv
 from ..models import ModelFile
 from ..page import report
 from ..samples import Samples
-from .arguments import add_data, read_data, read_model, writable
-from .evaluate import SEEN
+from .arguments import add_data, read_data, read_model, share, whole, writable
+from .evaluate import SEEN, check_labels_known, learned_from
 from .terminal import OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
 EXAMPLES = """\
   sparlow report faces.sparlow faces/ -o report.html
   sparlow report digits.sparlow test.npz --train train.npz -o report.html
-  sparlow report digits.sparlow digits.npz --part test --no-rivals -o report.html
+  sparlow report digits.sparlow digits.npz --part test --train digits.npz -o report.html    # a file of two parts
+  sparlow report digits.sparlow new.npy --labels new.txt --train old.npy --train-labels old.txt -o report.html
 
-Accuracies are of samples that were not learned from. With --train the saved model is judged on DATA, and the rivals
-learn from TRAIN. Otherwise a share of DATA is held out, and a model with the same parameters and the rivals learn from
-the rest. The file opens without a network."""
+Accuracies are of samples that were not learned from. With --train the saved model is judged on DATA, and classifiers
+and rivals learn from TRAIN, which should be what the model was learned from. Otherwise a share of DATA is held out, and
+a model with the same parameters and the rivals learn from the rest. The file opens without a network."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page to write, *.html")
     parser.add_argument("--train", metavar="TRAIN", help="the samples that the model was learned from")
-    parser.add_argument("--test-fraction", type=float, default=0.3, metavar="SHARE", help="without TRAIN; default: 0.3")
+    parser.add_argument(
+        "--train-part",
+        choices=["train", "test", "all"],
+        help="which part of a TRAIN that has both, whatever --part says of DATA; default: train",
+    )
+    parser.add_argument("--train-labels", metavar="FILE", help="labels of TRAIN in a file of their own")
+    parser.add_argument("--test-fraction", type=share, default=0.3, metavar="SHARE", help="without TRAIN; default: 0.3")
     parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True,
                         help="judge the model beside raw values, PCA and LDA; off is faster")  # fmt: skip
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
                         help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
     parser.add_argument(
-        "--max-points", type=int, default=10_000, metavar="N", help="most samples shown; default: 10000"
+        "--max-points", type=whole(2), default=10_000, metavar="N", help="most samples shown; default: 10000"
     )
     parser.add_argument("--title", help="of the page")
     add_data(parser)
@@ -51,13 +58,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, judge, write."""
     path = writable(arguments.output)
-    if arguments.max_points < 2 or not 0 < arguments.test_fraction < 1:
-        raise UserError("--max-points must be at least 2, and --test-fraction between 0 and 1.")
+    if arguments.train is None and (arguments.train_part or arguments.train_labels):
+        raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
     samples = read_data(arguments, arguments.data, held)
     rows, protocol = _judged(arguments, held, samples, terminal)
+    seen = arguments.train is not None and learned_from(held, samples)
     text = report(
-        held, samples, judgements=rows, protocol=protocol, max_points=arguments.max_points, title=arguments.title
+        held,
+        samples,
+        judgements=rows,
+        protocol=protocol,
+        seen=seen,
+        max_points=arguments.max_points,
+        title=arguments.title,
     )
     path.write_text(text, encoding="utf-8")
     size = os.path.getsize(path)
@@ -91,21 +105,39 @@ def _judged(
 def _with_train(
     arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
-    options = argparse.Namespace(**{**vars(arguments), "labels": None})
-    train = read_data(options, arguments.train, held)
-    if train.y is None:
-        raise UserError(f"{arguments.train} has no labels to learn from.")
+    train = _read_train(arguments, held)
     if train.fingerprint() == samples.fingerprint():
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
+    check_labels_known(train.y, samples, train.source, terminal)
     protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
-    if held.data.get("fingerprint") == samples.fingerprint():
-        terminal.warn(SEEN)
-        protocol += f" Beware: {SEEN}"
+    for said in _doubts(held, samples, train):
+        terminal.warn(said)
+        protocol += f" Beware: {said}"
     rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(samples.X), samples.y,
                   classifiers=arguments.classifiers)]  # fmt: skip
     if arguments.rivals:
         rows += _followed(compare({}, train.X, train.y, samples.X, samples.y, arguments.classifiers), terminal, 0)
     return rows, protocol
+
+
+def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
+    """TRAIN, by its own part and labels and otherwise as DATA is read."""
+    own = {"part": arguments.train_part or "train", "labels": arguments.train_labels}
+    train = read_data(argparse.Namespace(**{**vars(arguments), **own}), arguments.train, held)
+    if train.y is None:
+        raise UserError(f"{arguments.train} has no labels to learn from: --train-labels or --label-column name them.")
+    return train
+
+
+def _doubts(held: ModelFile, samples: Samples, train: Samples) -> list[str]:
+    """What speaks against the accuracies on DATA of a model learned from TRAIN."""
+    doubts = [SEEN] if learned_from(held, samples) else []
+    if "fingerprint" in held.data and not learned_from(held, train):
+        doubts.append(
+            f"the model was learned from other samples ({held.data.get('n_samples', '?')} of "
+            f"{held.data.get('source', 'an unknown file')}) than TRAIN ({len(train.X)} of {train.source})."
+        )
+    return doubts
 
 
 def _with_split(

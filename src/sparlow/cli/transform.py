@@ -73,7 +73,7 @@ def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
     arrays = {"Z": Z}
     if samples.y is not None:
         arrays["y"] = samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
-    np.savez(path, allow_pickle=False, **arrays)
+    np.savez(path, **arrays)  # nothing to pickle: no array of objects among them
 
 
 def _write_csv(path: pathlib.Path, Z: Any, samples: Samples) -> None:

@@ -1,19 +1,27 @@
-"""One picture, whatever it comes as, to grey values."""
+"""Pictures, whatever they come as: which are in a set, and each to grey values."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 import pathlib
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..messages import warn
+
 Array = NDArray[Any]
 
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's convert("L")
+_ORIENTATION = 0x0112  # the EXIF tag
+_DARK = 4095  # the most that twelve bits hold
+_loading = threading.Lock()  # Pillow loads an image in place, which two threads must not do to the same one
 
 
 class UnreadableImageError(ValueError):
@@ -28,8 +36,8 @@ def read_gray(image: Any, max_side: int | None = None) -> Array:
     image : path, bytes, array or PIL image
         A path may be anything with ``read_bytes``, such as a member of a zip file; bytes are those of a file. The
         orientation that a file states (EXIF) is respected. Arrays are (height, width), (height, width, 3) or
-        (height, width, 4): integers are divided by the largest value of their type, floats must be from 0 to 1.
-        Alpha is ignored.
+        (height, width, 4): uint8 and uint16 are divided by the largest value of their type, floats must be from 0 to
+        1, other integers are refused. Alpha is ignored.
     max_side : int, optional
         Larger pictures are reduced (Lanczos), the aspect kept.
 
@@ -39,15 +47,29 @@ def read_gray(image: Any, max_side: int | None = None) -> Array:
 
     """
     pil = _pillow()
-    try:
+    with _named(image):
         if isinstance(image, np.ndarray):
             return _reduced_array(_gray_array(image), max_side, pil)
         if isinstance(image, pil.Image):
+            _load(image)
             return _gray_picture(image, max_side, pil)
         with pil.open(io.BytesIO(file_bytes(image))) as opened:
+            if max_side is not None and opened.format == "JPEG":
+                # decode large files at a fraction of their size, no smaller than asked
+                opened.draft("L", (max_side, max_side))
             return _gray_picture(opened, max_side, pil)
-    except (OSError, ValueError, SyntaxError, EOFError, pil.DecompressionBombError) as error:
-        raise UnreadableImageError(f"Cannot use the image {name_of(image)}: {error}") from error
+
+
+def pictures_in(X: Any) -> Any:
+    """The pictures of a set, to be had by their place; one picture instead of a set is refused."""
+    shape = getattr(X, "shape", None)
+    single = shape is not None and (len(shape) in (0, 2) or (len(shape) == 3 and shape[2] in (3, 4)))
+    single = single or isinstance(X, (str, bytes, bytearray, memoryview, Mapping))
+    if single or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
+        got = type(X).__name__ + (f" of shape {shape}" if shape else "")
+        advice = "Give one column of the table." if hasattr(X, "iloc") else "For one image give a list of one, [X]."
+        raise ValueError(f"X must be a sequence of images, for instance a list of paths, got {got}. {advice}")
+    return list(X) if hasattr(X, "iloc") else X  # the index of a Series is by label
 
 
 def file_bytes(image: Any) -> bytes:
@@ -72,27 +94,40 @@ def name_of(image: Any) -> str:
         return f"({len(image)} bytes)"
     if isinstance(image, (str, os.PathLike)) or hasattr(image, "read_bytes"):
         return str(image)
-    return f"({type(image).__name__})"
+    return str(getattr(image, "filename", "") or f"({type(image).__name__})")
 
 
 def content_key(image: Any) -> str:
     """A digest of the content of a picture: of the bytes of its file, or of its pixels."""
     digest = hashlib.blake2b(digest_size=20)
-    if isinstance(image, np.ndarray):
-        digest.update(f"array {image.shape} {image.dtype.str}".encode())
-        digest.update(np.ascontiguousarray(image).tobytes())
-    elif hasattr(image, "tobytes") and hasattr(image, "getbands"):
-        orientation = image.getexif().get(_ORIENTATION, 1)
-        digest.update(f"picture {image.size} {image.mode} {orientation}".encode())
-        digest.update(repr(image.getpalette() if image.mode == "P" else None).encode())
-        digest.update(image.tobytes())
-    else:
-        digest.update(b"file ")
-        digest.update(file_bytes(image))
+    with _named(image):
+        if isinstance(image, np.ndarray):
+            digest.update(f"array {image.shape} {image.dtype.str}".encode())
+            digest.update(np.ascontiguousarray(image).tobytes())
+        elif hasattr(image, "tobytes") and hasattr(image, "getbands"):
+            _load(image)
+            digest.update(f"picture {image.size} {image.mode} {_orientation(image)}".encode())
+            digest.update(repr(image.getpalette() if image.mode in ("P", "PA") else None).encode())
+            digest.update(image.tobytes())
+        else:
+            digest.update(b"file ")
+            digest.update(file_bytes(image))
     return digest.hexdigest()
 
 
-_ORIENTATION = 0x0112  # the EXIF tag
+@contextlib.contextmanager
+def _named(image: Any) -> Iterator[None]:
+    """Whatever goes wrong with a picture, damaged files find many ways, is an error that names it."""
+    try:
+        yield
+    except (ImportError, MemoryError, Warning):
+        raise
+    except Exception as error:
+        foreign = type(error).__name__ == "UnidentifiedImageError"  # it names an object in memory
+        reason = "it is not a picture in a format that Pillow knows." if foreign else str(error)
+        raise UnreadableImageError(
+            f"Cannot use the image {name_of(image)}: {reason or type(error).__name__}"
+        ) from error
 
 
 def _pillow() -> Any:
@@ -104,19 +139,26 @@ def _pillow() -> Any:
     return PIL.Image
 
 
+def _load(picture: Any) -> None:
+    """Decode a user's image, which may be in several places of a list, and read its EXIF data."""
+    with _loading:
+        picture.getexif()
+        picture.load()
+
+
+def _orientation(picture: Any) -> Any:
+    return picture.getexif().get(_ORIENTATION, 1)
+
+
 def _gray_picture(picture: Any, max_side: int | None, pil: Any) -> Array:
-    if max_side is not None and picture.format == "JPEG":
-        picture.draft(
-            "L", (max_side, max_side)
-        )  # decode large files at a fraction of their size, no smaller than asked
-    if picture.getexif().get(_ORIENTATION, 1) != 1:
+    if _orientation(picture) != 1:
         from PIL import ImageOps
 
         picture = ImageOps.exif_transpose(picture)
     if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
         return _reduced_array(_gray_array(_wide_values(picture)), max_side, pil)
-    if picture.mode == "P":
-        picture = picture.convert("RGBA")
+    if picture.mode in ("P", "La"):
+        picture = picture.convert("RGBA" if picture.mode == "P" else "LA")
     gray = picture.convert("L") if picture.mode != "L" else picture
     size = _reduced_size(gray.size, max_side)
     if size != gray.size:
@@ -127,7 +169,13 @@ def _gray_picture(picture: Any, max_side: int | None, pil: Any) -> Array:
 def _wide_values(picture: Any) -> Array:
     """Modes of more than eight bits: floats as they are, integers as those of 16 bits."""
     values = np.asarray(picture)
-    return values if picture.mode == "F" else np.clip(values, 0, 65535).astype(np.uint16)
+    if picture.mode == "F":
+        return values
+    if np.min(values) < 0 or np.max(values) > 65535:
+        raise ValueError(
+            f"values of mode {picture.mode} must be from 0 to 65535, got {np.min(values)} to {np.max(values)}."
+        )
+    return values.astype(np.uint16)
 
 
 def _gray_array(image: Array) -> Array:
@@ -136,9 +184,7 @@ def _gray_array(image: Array) -> Array:
     if image.dtype == bool:
         values = image.astype(np.float32)
     elif np.issubdtype(image.dtype, np.integer):
-        if np.min(image) < 0:
-            raise ValueError("negative values: integers must be from 0 to the largest of their type.")
-        values = image.astype(np.float32) / np.float32(np.iinfo(image.dtype).max)
+        values = image.astype(np.float32) / np.float32(_white(image))
     elif np.issubdtype(image.dtype, np.floating):
         if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
             raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
@@ -148,6 +194,21 @@ def _gray_array(image: Array) -> Array:
     if values.ndim == 2:
         return values
     return values[:, :, 0].copy() if values.shape[2] == 1 else values[:, :, :3] @ _LUMA
+
+
+def _white(image: Array) -> int:
+    """The value of white: the largest of the type, if that is one that pictures have."""
+    if image.dtype.kind != "u" or image.dtype.itemsize > 2:
+        raise ValueError(
+            f"values of type {image.dtype} do not tell what is white: convert them to uint8 or uint16, where the "
+            "largest value of the type is, or to floats from 0 to 1."
+        )
+    if image.dtype.itemsize == 2 and 0 < np.max(image) <= _DARK:
+        warn(
+            f"A picture of 16 bits has no value above {_DARK} and is nearly black, for white is 65535. If its white is "
+            "less, such as 255 or 4095, divide by that, to floats from 0 to 1."
+        )
+    return int(np.iinfo(image.dtype).max)
 
 
 def _reduced_array(gray: Array, max_side: int | None, pil: Any) -> Array:

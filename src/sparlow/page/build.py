@@ -30,6 +30,7 @@ def report(
     *,
     judgements: Sequence[Judgement] = (),
     protocol: str = "",
+    seen: bool = False,
     max_points: int = 10_000,
     title: str | None = None,
 ) -> str:
@@ -45,6 +46,8 @@ def report(
         The model first, its rivals after it, all on the same split.
     protocol : str
         How the judgements came about.
+    seen : bool, default=False
+        Whether they are of the very samples that the model was learned from, not of samples held out.
     max_points : int, default=10000
         More samples than this are drawn from at random.
     title : str, optional
@@ -75,7 +78,7 @@ def report(
     return document(
         title or f"{name} on {_short_name(samples.source)}",
         sections,
-        facts=_facts(held, samples, classes, judgements),
+        facts=_facts(held, samples, classes) | _accuracies(judgements, seen),
         data=data,
         scripts=[resource("explore.js")],
         footer=f"Made by sparlow {held.version}. This file holds everything it shows; nothing is fetched.",
@@ -144,7 +147,9 @@ def _explore(data: dict[str, Any]) -> str:
         f'<option value="{k}">{html.escape(view["name"])}</option>' for k, view in enumerate(data["views"])
     )
     cut = "Only the 64 largest codes of a sample are kept in this page." if data["codes"]["cut"] else ""
-    return Template(resource("explore.html")).substitute(options=options, last=data["n"] - 1, cut=cut)
+    return Template(resource("explore.html")).substitute(
+        options=options, first=data["rows"][0], last=data["rows"][-1], cut=cut
+    )
 
 
 def _atoms(data: dict[str, Any]) -> Section:
@@ -214,8 +219,9 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
     ]
     head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
     explained = (
-        "All learned from the same samples and judged on the same others, in one run. 1NN is the nearest neighbour; C "
-        "and γ of the Gaussian SVM come from cross-validation on training samples. In bold: this model."
+        "Classifiers and rivals learned from the same samples and are judged on the same others, in one run. 1NN is "
+        "the nearest neighbour; C and γ of the Gaussian SVM come from cross-validation on training samples. In bold: "
+        "this model."
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
@@ -229,7 +235,7 @@ def _weakest(row: Judgement, which: str) -> str:
     return f'<p class="soft">Classes least often right: {html.escape(words)}.</p>'
 
 
-def _facts(held: ModelFile, samples: Samples, classes: list[str], judgements: Sequence[Judgement]) -> dict[str, Any]:
+def _facts(held: ModelFile, samples: Samples, classes: list[str]) -> dict[str, Any]:
     model = held.model
     shape = samples.shape or held.image_shape
     facts: dict[str, Any] = {
@@ -241,9 +247,14 @@ def _facts(held: ModelFile, samples: Samples, classes: list[str], judgements: Se
     }
     if classes:
         facts["classes"] = len(classes)
-    for which, share in (judgements[0].accuracies() if judgements else {}).items():
-        facts[f"{which}, held out"] = f"{100 * share:.2f} %"
     return facts
+
+
+def _accuracies(judgements: Sequence[Judgement], seen: bool) -> dict[str, str]:
+    """Those of the model, with the samples they are of."""
+    samples = "on samples it learned from" if seen else "held out"
+    found = judgements[0].accuracies() if judgements else {}
+    return {f"{which}, {samples}": f"{100 * share:.2f} %" for which, share in found.items()}
 
 
 def _rounded(value: Any) -> str:

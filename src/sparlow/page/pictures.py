@@ -97,7 +97,7 @@ def profiles(X: Array) -> dict[str, Any] | None:
 
 
 def codes(matrix: Any) -> dict[str, Any]:
-    """Sparse codes (n, r), of each sample the largest first, at most 64 of them."""
+    """Sparse codes (n, r), of each sample the largest first, at most 64 of them; and how many it has in all."""
     matrix = matrix.tocsr()
     counts = np.diff(matrix.indptr)
     row = np.repeat(np.arange(len(counts)), counts)
@@ -111,6 +111,7 @@ def codes(matrix: Any) -> dict[str, Any]:
         "atom": packed(matrix.indices[order], np.uint16),
         "value": packed(np.round(matrix.data[order] / scale), np.int16),
         "scale": scale,
+        "all": packed(counts, np.uint32),
         "cut": bool(counts.max(initial=0) > _MOST_CODES),
     }
 

@@ -12,6 +12,7 @@
   const views = data.views.map((view) => ({ ...view, coords: typed(view.coords, Int16Array) }));
   const codeStart = typed(data.codes.start, Uint32Array), codeAtom = typed(data.codes.atom, Uint16Array);
   const codeValue = typed(data.codes.value, Int16Array), codeScale = data.codes.scale;
+  const codeCount = typed(data.codes.all, Uint32Array); // of which the page keeps the largest
   const atomPixels = atoms && typed(atoms.pixels, Int8Array), factorPixels = factors && typed(factors.pixels, Int8Array);
   const profiles = data.profiles && typed(data.profiles.pixels, Int8Array);
   const COLOURS = data.colours, NONE = 65535;
@@ -145,8 +146,8 @@
     return made;
   }
   function picture(i, side) {
-    if (!images) return profiles ? profile(profiles.subarray(i * data.profiles.length, (i + 1) * data.profiles.length), side, `sample ${i}`) : null;
-    const made = canvas(images.shape, side, `image ${i}, ${className(classOf(i))}`), [h, w] = images.shape;
+    if (!images) return profiles ? profile(profiles.subarray(i * data.profiles.length, (i + 1) * data.profiles.length), side, sampleName(i)) : null;
+    const made = canvas(images.shape, side, `${sampleName(i)}, ${className(classOf(i))}`), [h, w] = images.shape;
     made.getContext("2d").drawImage(sprite, (i % images.columns) * w, Math.floor(i / images.columns) * h, w, h, 0, 0, w, h);
     return made;
   }
@@ -208,7 +209,7 @@
   }
   function explain(i) {
     chosen = i;
-    by("number").value = i;
+    by("number").value = data.rows[i];
     by("chosen").textContent = `${sampleName(i)} · ${className(classOf(i))}`;
     const count = codeStart[i + 1] - codeStart[i];
     const slider = by("most");
@@ -228,7 +229,8 @@
     const frames = [framed(picture(chosen, 120), images || profiles ? "sample" : "")];
     if (atoms && count) {
       const sum = reconstruct(chosen, most);
-      const words = `from ${most === count ? "all " : "the largest "}${most} atom${most === 1 ? "" : "s"}`;
+      const all = codeCount[chosen], used = `${most} atom${most === 1 ? "" : "s"}`;
+      const words = most === all ? `from all ${used}` : `from the largest ${used} of ${all}`;
       frames.push(framed(atoms.shape ? grey(sum, atoms.shape, 120, "reconstruction") : profile([...sum], 120 / 1.5, "reconstruction"), words));
     }
     box.replaceChildren(...frames);
@@ -337,8 +339,8 @@
   by("reset").addEventListener("click", reset);
   by("most").addEventListener("input", rebuild);
   by("number").addEventListener("change", (event) => {
-    const i = Math.max(0, Math.min(n - 1, Math.round(Number(event.target.value)) || 0));
-    explain(i);
+    const wanted = Number(event.target.value) || 0, i = data.rows.findIndex((row) => row >= wanted); // rows ascend
+    explain(i < 0 ? n - 1 : i);
   });
 
   const classButtons = by("classes");
@@ -373,7 +375,7 @@
       if (most) for (let i = 0; i < n; i++) markedUse[i] /= most;
     }
     by("marked").hidden = marked < 0;
-    by("markedwords").textContent = marked < 0 ? "" : `Only samples that use atom ${marked} are in full colour.`;
+    by("markedwords").textContent = marked < 0 ? "" : `Only samples that use atom ${marked}${data.codes.cut ? " among their largest" : ""} are in full colour.`;
     for (const button of by("atomsheet").children) button.setAttribute("aria-pressed", String(Number(button.dataset.atom) === marked));
     draw();
   }
