@@ -92,6 +92,18 @@ def test_descriptors_are_their_definition(kind, weight, patch):
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize(("kind", "weight"), [(DenseSIFT, gaussian_weight), (DHOG, box_weight)])
+@pytest.mark.parametrize(("patch", "step"), [(8, 2), (8, 4), (6, 1), (4, 7), (5, 40)])
+def test_descriptors_of_bytes_are_their_definition_whatever_patches_have_in_common(kind, weight, patch, step):
+    gray = np.random.default_rng(3).integers(0, 256, (11, 13)).astype(np.uint8)
+    bag = kind(patch, step, smooth=0.0).transform([gray])[0]
+    corners = (bag.positions - (patch - 1) / 2).astype(int)
+    chosen = np.unique(np.linspace(0, len(corners) - 1, 6).astype(int))
+    expected = [finished(plain_descriptor(gray, x, y, patch, weight(patch))) for x, y in corners[chosen]]
+    np.testing.assert_allclose(bag.values[chosen], expected, atol=3e-5)
+
+
+@pytest.mark.interpreted
 def test_smoothing_is_a_gaussian_and_keeps_flat_pictures():
     from scipy.ndimage import gaussian_filter
 
@@ -206,7 +218,7 @@ def test_broken_pictures_are_named(tmp_path):
         (np.zeros((9, 20)), "too small for a patch of 16"),
         (np.full((20, 20), 255.0), "from 0 to 1"),
         (np.full((20, 20), np.nan), "from 0 to 1"),
-        (np.full((20, 20), -1), "negative"),
+        (np.full((20, 20), -1), "do not tell what is white"),
         (np.zeros(20), "height, width"),
         (np.full((20, 20), "a"), "integers or floats"),
         (17, "got int"),

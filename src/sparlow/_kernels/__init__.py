@@ -9,7 +9,7 @@ after a change of ``algebra.py`` run ``make clean`` or touch the files that use 
 
 from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
 from .coding import ADD_LIMIT, FAR, encode_chunk
-from .descriptors import gradients, histograms, normalise, orientation_maps, smooth
+from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
@@ -23,16 +23,13 @@ __all__ = [
     "add_graph_form",
     "add_to_words",
     "compile_scalar",
+    "describe",
     "encode_chunk",
     "factored_entries",
-    "gradients",
-    "histograms",
     "intersections",
     "local_weights",
     "map_scalar",
     "nearest_words",
-    "normalise",
-    "orientation_maps",
     "pool_max",
     "pool_sum",
     "pursue_chunk",

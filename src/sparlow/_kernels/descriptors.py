@@ -14,14 +14,15 @@ def smooth(image, taps):
     """Convolve columns and rows with symmetric taps; pixels beyond the border equal those on it."""
     height, width = image.shape
     reach = taps.shape[0] // 2
-    padded, columns, out = np.empty(width + 2 * reach, np.float32), np.empty_like(image), np.empty_like(image)
+    columns, out = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
+    padded = np.empty(width + 2 * reach, np.float32)
     for y in range(height):
         row = columns[y]
         row[:] = np.float32(0)
         for t in range(taps.shape[0]):
             source, tap = image[min(max(y + t - reach, 0), height - 1)], taps[t]
             for x in range(width):
-                row[x] += tap * source[x]
+                row[x] += tap * np.float32(source[x])
     for y in range(height):
         row, source = out[y], columns[y]
         padded[:reach] = source[0]
@@ -36,53 +37,67 @@ def smooth(image, taps):
 
 
 @part
-def turn(dx, dy):
-    """The angle of (dx, dy) in units of π/4, from 0 to 8; atan by a polynomial, to 1e-5."""
-    ax, ay = abs(dx), abs(dy)
+def slant(ax, ay):
+    """The angle between (ax, ay) ≥ 0 and the axis next to it in units of π/4; atan by a polynomial, to 1e-5."""
     z = min(ax, ay) / (max(ax, ay) + np.float32(1e-30))
     s = z * z
     p = np.float32(-0.0149236) * s + np.float32(0.0670406)
     p = p * s + np.float32(-0.1482467)
     p = p * s + np.float32(0.2464287)
     p = p * s + np.float32(-0.4235095)
-    p = (p * s + np.float32(1.2732106)) * z
-    p = np.float32(2) - p if ay > ax else p
-    p = np.float32(4) - p if dx < 0 else p
-    return np.float32(8) - p if dy < 0 else p
+    return (p * s + np.float32(1.2732106)) * z
 
 
-@kernel
-def gradients(image):
-    """Length of the gradient, and its angle in units of π/4 from the x axis towards the top; arrays are [x, y]."""
-    width, height = image.shape
-    length, angle = np.empty_like(image), np.empty_like(image)
-    half = np.float32(0.5)
+@part
+def share_out(above, below, left, right, shares):
+    """shares[o, x]: the gradient of pixel x, shared between the two orientations o next to it.
+
+    One of the two is an axis (o even), the other a diagonal (o odd). With g the length of the gradient and q its angle
+    from the axis in units of π/4, the diagonal gets g·q and the axis g − g·q; signs tell which axis and diagonal.
+    """
+    half, zero = np.float32(0.5), np.float32(0)
+    for x in range(shares.shape[1]):
+        dx, dy = half * (right[x] - left[x]), half * (above[x] - below[x])
+        ax, ay = abs(dx), abs(dy)
+        length = math.sqrt(dx * dx + dy * dy)
+        diagonal = length * slant(ax, ay)
+        axis = length - diagonal
+        level = zero if ay > ax else axis
+        steep = axis - level
+        ahead = diagonal if dx > 0 else zero
+        behind = diagonal - ahead
+        shares[0, x] = level if dx > 0 else zero
+        shares[1, x] = ahead if dy > 0 else zero
+        shares[2, x] = steep if dy > 0 else zero
+        shares[3, x] = behind if dy > 0 else zero
+        shares[4, x] = zero if dx > 0 else level
+        shares[5, x] = zero if dy > 0 else behind
+        shares[6, x] = zero if dy > 0 else steep
+        shares[7, x] = zero if dy > 0 else ahead
+
+
+@part
+def pad(row, padded):
+    """One pixel before the row and all after it equal those on its ends."""
+    width = row.shape[0]
+    inner = padded[1 : width + 1]
     for x in range(width):
-        left, right, column = image[max(x - 1, 0)], image[min(x + 1, width - 1)], image[x]
-        lengths, angles = length[x], angle[x]
-        for y in range(1, height - 1):
-            dx, dy = half * (right[y] - left[y]), half * (column[y - 1] - column[y + 1])
-            lengths[y], angles[y] = math.sqrt(dx * dx + dy * dy), turn(dx, dy)
-        for y in (0, height - 1):
-            dx, dy = half * (right[y] - left[y]), half * (column[max(y - 1, 0)] - column[min(y + 1, height - 1)])
-            lengths[y], angles[y] = math.sqrt(dx * dx + dy * dy), turn(dx, dy)
-    return length, angle
+        inner[x] = row[x]
+    padded[0] = row[0]
+    padded[width + 1 :] = row[width - 1]
 
 
-@kernel
-def orientation_maps(length, angle):
-    """Maps [x, y, orientation]: the gradient of each pixel, shared between the two orientations next to it."""
-    width, height = length.shape
-    maps = np.zeros((width, height, ORIENTATIONS), np.float32)
-    for x in range(width):
-        for y in range(height):
-            turned, whole = angle[x, y], length[x, y]
-            lower = int(turned)
-            share = whole * (turned - np.float32(lower))
-            pixel = maps[x, y]
-            pixel[lower & 7] = whole - share
-            pixel[(lower + 1) & 7] = share
-    return maps
+@part
+def share_rows(image, first, last, padded, ring):
+    """Put the shares of row y in ring[y % n], for y from ``first`` to ``last``; pixels off the image are as its border.
+
+    padded[y % 3] is row y, padded; the row before ``first`` and that row are there already.
+    """
+    width = ring.shape[2]
+    for y in range(first, last):
+        pad(image[min(y + 1, image.shape[0] - 1)], padded[(y + 1) % 3])
+        above, row, below = padded[(y - 1) % 3], padded[y % 3], padded[(y + 1) % 3]
+        share_out(above[1:], below[1:], row[:width], row[2:], ring[y % ring.shape[0]])
 
 
 @part
@@ -92,44 +107,83 @@ def add_multiple(total, weight, row):
 
 
 @part
-def sum_columns(maps, left, starts, weights, line, strip):
-    """strip[y, i] = Σ over x of weights[i, x] maps[left + starts[i] + x, y]: the four columns of cells of a patch."""
-    width, height, _ = maps.shape
-    for i in range(4):
-        first = left + starts[i]
-        line[:] = np.float32(0)
-        for x in range(max(first, 0), min(first + weights.shape[1], width)):
-            add_multiple(line, weights[i, x - first], maps[x].reshape(height * ORIENTATIONS))
-        strip[:, i] = line.reshape(height, ORIENTATIONS)
-
-
-@kernel
-def histograms(maps, lefts, tops, starts, weights, descriptors):
-    """Add the raw descriptors (n, 128) of the patches at all ``tops`` and ``lefts``, row by row of the image.
-
-    Cell (j, i) of a patch, row j and column i, sums ``weights[j, y] · weights[i, x]`` times the maps of the pixels at
-    ``top + starts[j] + y, left + starts[i] + x`` that are in the image. Weights of the two directions are apart, so
-    pixels are summed along x first, once for all patches of a column.
-    """
-    height = maps.shape[1]
-    across, down = lefts.shape[0], tops.shape[0]
-    line, strip = np.empty(height * ORIENTATIONS, np.float32), np.empty((height, 4, ORIENTATIONS), np.float32)
-    rows = strip.reshape(height, 4 * ORIENTATIONS)
-    out = descriptors.reshape(down, across, 4, 4 * ORIENTATIONS)
-    for p in range(across):
-        sum_columns(maps, lefts[p], starts, weights, line, strip)
-        for q in range(down):
-            for j in range(4):
-                first, cells = tops[q] + starts[j], out[q, p, j]
-                for y in range(max(first, 0), min(first + weights.shape[1], height)):
-                    add_multiple(cells, weights[j, y - first], rows[y])
+def add_two_multiples(total, weight, row, other_weight, other_row):
+    for s in range(total.shape[0]):
+        total[s] += weight * row[s] + other_weight * other_row[s]
 
 
 @part
-def divide(row, norm):
-    inverse = np.float32(1) / norm
-    for s in range(row.shape[0]):
-        row[s] *= inverse
+def sum_rows(ring, first, weights, strip):
+    """strip = Σ over y of weights[y] times the shares of row first + y, which are ring[(first + y) % n]."""
+    total, rows = strip.reshape(strip.size), ring.reshape(ring.shape[0], strip.size)
+    total[:] = np.float32(0)
+    count, n = weights.shape[0], ring.shape[0]
+    for y in range(0, count - 1, 2):
+        add_two_multiples(total, weights[y], rows[(first + y) % n], weights[y + 1], rows[(first + y + 1) % n])
+    if count % 2:
+        add_multiple(total, weights[count - 1], rows[(first + count - 1) % n])
+
+
+@part
+def turn_over(strip, pixels):
+    """pixels[x, o] = strip[o, x]."""
+    flat = pixels.reshape(pixels.size)
+    for x in range(strip.shape[1]):
+        for o in range(ORIENTATIONS):
+            flat[ORIENTATIONS * x + o] = strip[o, x]
+
+
+@part
+def copy_eight(source, target):
+    """All are read before any is written: they move at once, though the compiler takes it that arrays may overlap."""
+    a, b, c, d = source[0], source[1], source[2], source[3]
+    e, f, g, h = source[4], source[5], source[6], source[7]
+    target[0], target[1], target[2], target[3] = a, b, c, d
+    target[4], target[5], target[6], target[7] = e, f, g, h
+
+
+@part
+def fold(pixels, folded):
+    """folded[r, m] = pixels[m · step + r]: what neighbouring patches have at the same place becomes neighbours."""
+    step = folded.shape[0]
+    for m in range(folded.shape[1]):
+        for r in range(step):
+            copy_eight(pixels[m * step + r], folded[r, m])
+
+
+@part
+def sum_columns(folded, width, left, weights, cells):
+    """cells[p] = Σ over x of weights[x] times the pixel left + x + p · step, of those from 0 to width."""
+    step, folds, eight = folded.shape[0], folded.shape[1], ORIENTATIONS
+    lanes, total = folded.reshape(step, folds * eight), cells.reshape(cells.size)
+    total[:] = np.float32(0)
+    m, r, rest = left // step, left % step, width - (folds - 1) * step
+    for x in range(weights.shape[0]):
+        low, inside = max(-m, 0), folds if r < rest else folds - 1
+        high = max(min(inside - m, cells.shape[0]), low)
+        add_multiple(total[low * eight : high * eight], weights[x], lanes[r, (m + low) * eight : (m + high) * eight])
+        r += 1
+        if r == step:
+            m, r = m + 1, 0
+
+
+@part
+def sum_strip(strip, pixels, folded, width, left, starts, weights, kinds, cells):
+    """cells[i, p]: cell i of patch p, for all columns i of cells that are not repeated."""
+    turn_over(strip, pixels)
+    fold(pixels, folded)
+    for i in range(4):
+        if kinds[i] == i:
+            sum_columns(folded, width, left + starts[i], weights[i], cells[i])
+
+
+@part
+def copy_cells(cells, kinds, shifts, out, q, j):
+    """out[q, p, j, i] = cells[kinds[i], p + shifts[i]]."""
+    for i in range(4):
+        shifted = cells[kinds[i], shifts[i] :]
+        for p in range(out.shape[1]):
+            copy_eight(shifted[p], out[q, p, j, i])
 
 
 @part
@@ -140,16 +194,70 @@ def norm(row):
     return math.sqrt(total)
 
 
+@part
+def normalise(row, least, clip):
+    """Unit norm, entries cut at ``clip``, unit norm again, in place; zero where the norm is at most ``least``."""
+    before = norm(row)
+    if before <= least:
+        row[:] = np.float32(0)
+        return
+    scale = np.float32(1) / before
+    for s in range(row.shape[0]):
+        row[s] = min(scale * row[s], clip)
+    scale = np.float32(1) / norm(row)
+    for s in range(row.shape[0]):
+        row[s] *= scale
+
+
+@part
+def repeats(step, starts, weights):
+    """Along one direction, cell i of a patch is cell kinds[i] ≤ i of the patch that is shifts[i] steps further."""
+    kinds, shifts = np.arange(4), np.zeros(4, np.int64)
+    for i in range(1, 4):
+        for k in range(i):
+            alike = (starts[i] - starts[k]) % step == 0
+            for x in range(weights.shape[1]):
+                alike = alike and weights[i, x] == weights[k, x]
+            if alike and kinds[i] == i:
+                kinds[i], shifts[i] = k, (starts[i] - starts[k]) // step
+    return kinds, shifts
+
+
 @kernel
-def normalise(descriptors, least, clip):
-    """Unit norm, entries cut at ``clip``, unit norm again, in place; zero where the norm is below ``least``."""
-    for i in range(descriptors.shape[0]):
-        row = descriptors[i]
-        before = norm(row)
-        if before <= least:
-            row[:] = np.float32(0)
-            continue
-        divide(row, before)
-        for s in range(row.shape[0]):
-            row[s] = min(row[s], clip)
-        divide(row, norm(row))
+def describe(image, top, left, step, starts, weights, least, clip, descriptors):
+    """Compute the descriptors [q, p] of the patches whose first pixels are top + q · step, left + p · step.
+
+    Cell (j, i) of a patch, row j and column i, sums ``weights[j, y] · weights[i, x]`` times the shares of the pixels at
+    ``starts[j] + y, starts[i] + x`` from the first one that are in the image; starts ascend. Weights of the two
+    directions are apart. So rows of pixels are summed to strips one cell high, and these along x, for all patches of a
+    row at once; what patches have in common is summed once. Shares are kept of the rows of one strip only.
+    """
+    height, width = image.shape
+    down, across, _ = descriptors.shape
+    reach, folds = weights.shape[1], (width + step - 1) // step
+    whole = (folds * step + 15) // 16 * 16  # no rest when vectors of 16 numbers are computed at once
+    padded, ring = np.empty((3, whole + 2), np.float32), np.empty((reach, ORIENTATIONS, whole), np.float32)
+    strip, pixels = np.empty((ORIENTATIONS, whole), np.float32), np.empty((whole, ORIENTATIONS), np.float32)
+    folded = np.empty((step, folds, ORIENTATIONS), np.float32)
+    kinds, shifts = repeats(step, starts, weights)
+    cells = np.empty((4, across + shifts.max(), ORIENTATIONS), np.float32)
+    out = descriptors.reshape(down, across, 4, 4, ORIENTATIONS)
+    pad(image[0], padded[2])
+    pad(image[0], padded[0])
+    shared = 0
+    for y in range(top + starts[0], top + (down - 1) * step + starts[3] + 1):
+        first, last = max(y, 0), min(y + reach, height)
+        summed = -1
+        for j in range(4):
+            q, rest = (y - top - starts[j]) // step, (y - top - starts[j]) % step
+            if rest != 0 or q < 0 or q >= down:
+                continue
+            if kinds[j] != summed:
+                share_rows(image, shared, last, padded, ring)
+                sum_rows(ring, first, weights[j, first - y : last - y], strip)
+                sum_strip(strip, pixels, folded, width, left, starts, weights, kinds, cells)
+                shared, summed = last, kinds[j]
+            copy_cells(cells, kinds, shifts, out, q, j)
+            if j == 3:
+                for p in range(across):
+                    normalise(descriptors[q, p], least, clip)

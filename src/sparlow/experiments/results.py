@@ -203,20 +203,21 @@ def _extremes(result: Result) -> str:
 
 
 def along(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method, a column for each place on the axis; printed values in brackets."""
+    """A row for each method of each panel, a column for each place on the axis; printed values in brackets."""
     places = list(dict.fromkeys(result.entry.x for result in results))
     places.sort(key=lambda x: x or 0)
-    names = list(dict.fromkeys(result.entry.name for result in results))
-    found = {(result.entry.name, result.entry.x): result for result in results}
+    by_panel = sorted(results, key=lambda r: panels_of(results).index(r.entry.panel))
+    names = list(dict.fromkeys((r.entry.panel, r.entry.name) for r in by_panel))
+    found = {(r.entry.panel, r.entry.name, r.entry.x): r for r in results}
     rows = []
-    for name in names:
-        row = [name]
+    for panel, name in names:
+        row = [panel, name]
         for x in places:
-            ours, printed, _ = _cell(found.get((name, x)), "1nn")
+            ours, printed, _ = _cell(found.get((panel, name, x)), "1nn")
             row.append(f"{ours} ({printed})" if printed else ours)
         rows.append(row)
-    head = [experiment.axes[0], *(f"{x:g}" for x in places if x is not None)]
-    return Table(tuple(head), tuple(map(tuple, rows)), (*_notes(results), "In brackets: printed."))
+    head = ("", experiment.axes[0], *(f"{x:g}" for x in places if x is not None))
+    return _trimmed(head, rows, (*_notes(results), "In brackets: printed."))
 
 
 def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import _kernels
 from ..parallel import frozen
 from .bags import Bag, Bags, Step
-from .reading import UnreadableImageError, name_of, read_gray
+from .reading import UnreadableImageError, name_of, read_levels
 
 Array = NDArray[Any]
 
 WIDTH = 128  # 4 × 4 cells of 8 orientations
-_CLIP = 0.2
+_CLIP = np.float32(0.2)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _Window:
     starts: Array
     weights: Array
 
-    @property
+    @functools.cached_property
     def total(self) -> float:
         """The weight of all pixels together."""
         return float(self.weights.sum()) ** 2
@@ -58,47 +59,66 @@ class _Extractor:
 
     def __call__(self, image: Any) -> Bag:
         try:
-            gray = read_gray(image, self.max_side)
-            self._check_size(gray, image)
+            levels, white = read_levels(image, self.max_side)
+            self._check_size(levels, image)
         except UnreadableImageError as error:
             if not self.skip:
                 raise
             return Bag(np.empty((0, WIDTH), np.float32), np.empty((0, 2), np.float32), (0, 0), str(error))
-        columns = np.ascontiguousarray(gray.T)
+        levels = np.ascontiguousarray(levels)
         if len(self.taps) > 1:
-            columns = _kernels.smooth(*frozen(columns, self.taps))
-        maps = _kernels.orientation_maps(*_kernels.gradients(columns))
-        size = gray.shape[1], gray.shape[0]
-        grids = [tuple(_grid(side, window.patch, self.step) for side in size) for window in self.windows]
-        bounds = np.cumsum([0, *(len(lefts) * len(tops) for lefts, tops in grids)])
-        descriptors, positions = np.zeros((bounds[-1], WIDTH), np.float32), np.empty((bounds[-1], 2), np.float32)
-        for window, grid, first, last in zip(self.windows, grids, bounds, bounds[1:], strict=False):
-            self._fill(maps, window, grid, descriptors[first:last], positions[first:last])
-        return Bag(descriptors, positions, size)
+            levels = _kernels.smooth(*frozen(levels, self.taps))
+        size = levels.shape[1], levels.shape[0]
+        grids, positions = _grids(tuple(window.patch for window in self.windows), self.step, size)
+        descriptors, first = np.empty((len(positions), WIDTH), np.float32), 0
+        for window, grid in zip(self.windows, grids, strict=True):
+            last = first + grid.down * grid.across
+            self._fill(levels, white, window, grid, descriptors[first:last])
+            first = last
+        return Bag(descriptors, positions.copy(), size)
 
-    def _check_size(self, gray: Array, image: Any) -> None:
+    def _check_size(self, levels: Array, image: Any) -> None:
         largest = max(window.patch for window in self.windows)
-        if min(gray.shape) < largest:
-            height, width = gray.shape
+        if min(levels.shape) < largest:
+            height, width = levels.shape
             raise UnreadableImageError(
                 f"Cannot use the image {name_of(image)}: it is {width} × {height} pixels as it is used, too small for "
                 f"a patch of {largest}. Enlarge it, or choose a smaller patch."
             )
 
-    def _fill(self, maps: Array, window: _Window, grid: Any, descriptors: Array, positions: Array) -> None:
+    def _fill(self, levels: Array, white: int, window: _Window, grid: _Grid, descriptors: Array) -> None:
         """The patches of one size."""
-        lefts, tops = grid
-        _kernels.histograms(maps, *frozen(lefts, tops, window.starts, window.weights), descriptors)
-        _kernels.normalise(descriptors, np.float32(self.contrast * window.total), np.float32(_CLIP))
-        middle = (window.patch - 1) / 2
-        positions[:, 0] = np.tile(lefts + middle, len(tops))
-        positions[:, 1] = np.repeat(tops + middle, len(lefts))
+        rows = descriptors.reshape(grid.down, grid.across, WIDTH)
+        least = np.float32(self.contrast * white * window.total)
+        image, starts, weights = frozen(levels, window.starts, window.weights)
+        _kernels.describe(image, grid.top, grid.left, self.step, starts, weights, least, _CLIP, rows)
 
 
-def _grid(length: int, patch: int, step: int) -> Array:
+class _Grid(NamedTuple):
+    """Where the first patch begins, and how many there are."""
+
+    left: int
+    top: int
+    across: int
+    down: int
+
+
+@functools.lru_cache(maxsize=16)
+def _grids(patches: tuple[int, ...], step: int, size: tuple[int, int]) -> tuple[tuple[_Grid, ...], Array]:
+    """The grid of each size of patch on an image, and the centres of all patches."""
+    grids, positions = [], []
+    for patch in patches:
+        lefts, tops = (_first_pixels(side, patch, step) for side in size)
+        grids.append(_Grid(lefts[0], tops[0], len(lefts), len(tops)))
+        x, y = np.meshgrid(lefts, tops)
+        positions.append(np.column_stack([x.ravel(), y.ravel()]) + (patch - 1) / 2)
+    return tuple(grids), np.concatenate(positions).astype(np.float32)
+
+
+def _first_pixels(length: int, patch: int, step: int) -> range:
     """First pixels of patches that lie within ``range(length)``, what is left over shared by both ends."""
     spare = (length - patch) % step
-    return np.arange(spare // 2, length - patch + 1, step)
+    return range(spare // 2, length - patch + 1, step)
 
 
 class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):

@@ -46,18 +46,24 @@ def read_gray(image: Any, max_side: int | None = None) -> Array:
     gray : float32 array of shape (height, width)
 
     """
+    levels, white = read_levels(image, max_side)
+    return levels if white == 1 else np.divide(levels, np.float32(white), dtype=np.float32)
+
+
+def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
+    """What :func:`read_gray` gives times the value of white, and that value: 255 for bytes, 1 for floats."""
     pil = _pillow()
     with _named(image):
         if isinstance(image, np.ndarray):
-            return _reduced_array(_gray_array(image), max_side, pil)
+            return _array_levels(image, max_side, pil)
         if isinstance(image, pil.Image):
             _load(image)
-            return _gray_picture(image, max_side, pil)
+            return _picture_levels(image, max_side, pil)
         with pil.open(io.BytesIO(file_bytes(image))) as opened:
             if max_side is not None and opened.format == "JPEG":
                 # decode large files at a fraction of their size, no smaller than asked
                 opened.draft("L", (max_side, max_side))
-            return _gray_picture(opened, max_side, pil)
+            return _picture_levels(opened, max_side, pil)
 
 
 def pictures_in(X: Any) -> Any:
@@ -133,7 +139,6 @@ def _named(image: Any) -> Iterator[None]:
 def _pillow() -> Any:
     try:
         import PIL.Image
-        import PIL.ImageOps
     except ImportError as error:
         raise ImportError('Pictures are read with Pillow: pip install "sparlow[images]".') from error
     return PIL.Image
@@ -150,20 +155,20 @@ def _orientation(picture: Any) -> Any:
     return picture.getexif().get(_ORIENTATION, 1)
 
 
-def _gray_picture(picture: Any, max_side: int | None, pil: Any) -> Array:
+def _picture_levels(picture: Any, max_side: int | None, pil: Any) -> tuple[Array, int]:
     if _orientation(picture) != 1:
         from PIL import ImageOps
 
         picture = ImageOps.exif_transpose(picture)
     if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
-        return _reduced_array(_gray_array(_wide_values(picture)), max_side, pil)
+        return _array_levels(_wide_values(picture), max_side, pil)
     if picture.mode in ("P", "La"):
         picture = picture.convert("RGBA" if picture.mode == "P" else "LA")
     gray = picture.convert("L") if picture.mode != "L" else picture
     size = _reduced_size(gray.size, max_side)
     if size != gray.size:
         gray = gray.resize(size, pil.Resampling.LANCZOS, reducing_gap=3.0)
-    return np.asarray(gray).astype(np.float32) * np.float32(1 / 255)
+    return np.asarray(gray), 255
 
 
 def _wide_values(picture: Any) -> Array:
@@ -178,14 +183,26 @@ def _wide_values(picture: Any) -> Array:
     return values.astype(np.uint16)
 
 
-def _gray_array(image: Array) -> Array:
+def _array_levels(image: Array, max_side: int | None, pil: Any) -> tuple[Array, int]:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
         raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
-    if image.dtype == bool:
+    size = image.shape[1], image.shape[0]
+    reduced = _reduced_size(size, max_side)
+    if image.dtype == np.uint8 and image.ndim == 2 and reduced == size:
+        return image, 255
+    gray = _gray_array(image)
+    if reduced == size:
+        return gray, 1
+    return np.clip(np.asarray(pil.fromarray(gray).resize(reduced, pil.Resampling.LANCZOS)), 0, 1, dtype=np.float32), 1
+
+
+def _gray_array(image: Array) -> Array:
+    kind = image.dtype.kind
+    if kind == "b":
         values = image.astype(np.float32)
-    elif np.issubdtype(image.dtype, np.integer):
-        values = image.astype(np.float32) / np.float32(_white(image))
-    elif np.issubdtype(image.dtype, np.floating):
+    elif kind in "iu":
+        values = np.divide(image, np.float32(_white(image)), dtype=np.float32)
+    elif kind == "f":
         if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
             raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
         values = image.astype(np.float32)
@@ -208,16 +225,7 @@ def _white(image: Array) -> int:
             f"A picture of 16 bits has no value above {_DARK} and is nearly black, for white is 65535. If its white is "
             "less, such as 255 or 4095, divide by that, to floats from 0 to 1."
         )
-    return int(np.iinfo(image.dtype).max)
-
-
-def _reduced_array(gray: Array, max_side: int | None, pil: Any) -> Array:
-    height, width = gray.shape
-    size = _reduced_size((width, height), max_side)
-    if size == (width, height):
-        return gray
-    reduced = np.asarray(pil.fromarray(gray).resize(size, pil.Resampling.LANCZOS))
-    return np.clip(reduced, 0, 1, dtype=np.float32)
+    return (1 << 8 * image.dtype.itemsize) - 1
 
 
 def _reduced_size(size: tuple[int, int], max_side: int | None) -> tuple[int, int]:
