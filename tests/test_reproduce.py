@@ -17,8 +17,8 @@ from sparlow import datasets
 from sparlow.cli import main
 from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
-from sparlow.experiments import EXPERIMENTS, Setting, pictures, splits
-from sparlow.experiments.results import _best
+from sparlow.experiments import EXPERIMENTS, Entry, Experiment, Setting, Size, pictures, splits
+from sparlow.experiments.results import _best, along, gather
 from sparlow.experiments.splits import draw
 from tests.cases import stripes
 
@@ -53,6 +53,28 @@ def test_list_names_every_experiment_its_rows_and_its_data(tmp_path, capsys, mon
     monkeypatch.delenv("SPARLOW_DATA")
     assert main(["reproduce", "--list", "-o", str(tmp_path)]) == 0
     assert "no folder of image sets is set (--data or SPARLOW_DATA)" in capsys.readouterr().err
+
+
+def test_lines_are_tabled_panel_by_panel(tmp_path):
+    many, few = Setting("digits", train=150), Setting("digits", train=50)
+    entries = [
+        Entry(method, setting, {"n_components": x}, {"1nn": 90.0} if setting is many else {}, x=x, panel=panel)
+        for x in (2, 4)
+        for method in ("PCA", "LDA")
+        for setting, panel in ((many, "many"), (few, "few"))
+    ]
+    one = Experiment("fig9z", "a trial", "lines", tuple(entries), Size(1), axes=("dimension l", "accuracy (%)"))
+    for place, entry in enumerate(entries):
+        row = {"key": entry.key(0), "seed": 0, "method": entry.method, "status": "done", "accuracy": {"1nn": place}}
+        RUN.row_file(one, tmp_path).append(row)
+    table = along(one, gather(one, one.full, tmp_path))
+    assert table.head == ("", "dimension l", "2", "4")
+    assert table.rows == (
+        ("many", "PCA", "0.00 (90)", "4.00 (90)"),
+        ("many", "LDA", "2.00 (90)", "6.00 (90)"),
+        ("few", "PCA", "1.00", "5.00"),
+        ("few", "LDA", "3.00", "7.00"),
+    )
 
 
 def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monkeypatch):
