@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load_model
+from sparlow import SparLow, load_model, save
 from sparlow.cli import COMMANDS, main
 from sparlow.evaluation import compare
 from sparlow.models import load_file
@@ -148,6 +147,16 @@ def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
     assert main(["inspect", str(model)]) == 0
 
 
+@pytest.mark.parametrize("kind", [float, bool])
+def test_models_learned_in_python_know_their_labels_on_the_command_line(kind, tmp_path, capsys):
+    y = (DIGITS.target % 2).astype(kind)
+    save(SparLow(n_atoms=20, max_iter=0, random_state=0).fit(DIGITS.data[:200], y[:200]), tmp_path / "m.sparlow")
+    np.savez(tmp_path / "new.npz", X=DIGITS.data[200:300], y=y[200:300])
+    code, told, said = run(capsys, "evaluate", tmp_path / "m.sparlow", tmp_path / "new.npz", "--classifiers", "1NN")
+    assert (code, said) == (0, "")
+    assert told["methods"][0]["accuracy"]["1NN"] > 0.6
+
+
 def test_evaluate_by_folds_beside_rivals(folder, capsys):
     words = ("evaluate", folder / "train.npz", "--folds", "2", "--classifiers", "1NN", *SMALL)
     code, told, _ = run(capsys, *words, "--rivals")
@@ -168,8 +177,8 @@ def test_unsupervised_models_are_judged_by_the_labels_of_their_samples(folder, c
 def test_targets_are_judged_by_r_squared(folder, tmp_path, capsys):
     np.savez(tmp_path / "t.npz", X=DIGITS.data[:200], y=DIGITS.data[:200, :2].sum(axis=1) + DIGITS.target[:200] / 7)
     assert run(capsys, "fit", tmp_path / "t.npz", "--criterion", "mvr", "-o", tmp_path / "t.sparlow", *SMALL)[0] == 0
-    code, told, _ = run(capsys, "evaluate", tmp_path / "t.sparlow", tmp_path / "t.npz")
-    assert code == 0
+    code, told, said = run(capsys, "evaluate", tmp_path / "t.sparlow", tmp_path / "t.npz")
+    assert (code, told["seen_in_training"], "learned from these very samples" in said) == (0, True, True)
     assert 0.3 < told["r2"] <= 1
 
 
@@ -244,95 +253,6 @@ def facts(page):
     return re.search(r'<dl class="facts">.*?</dl>', page.read_text())[0]
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Drawn pictures in a sub-folder for each of three classes."""
-    path = tmp_path_factory.mktemp("pictures")
-    for kind, name in enumerate(("across", "down", "slant")):
-        (path / name).mkdir()
-        for seed in range(5):
-            Image.fromarray(cases.stripes(kind, 10 * seed + kind)).save(path / name / f"{seed}.png")
-    return path
-
-
-TINY = ["--words", "16", "--jobs", "1"]
-
-
-def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
-    path = tmp_path / "rows.npz"
-    code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
-    assert (code, said) == (0, "")
-    assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": 0}
-    rows = np.load(path)
-    np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
-    assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
-    assert rows["names"][0] == str(pictures / "across" / "0.png")
-    assert set(rows.files) == {"X", "y", "names", "features"}
-    assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
-    # the same words give the same rows, a cache changes none
-    for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
-        assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
-        np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], rows["X"])
-        assert np.load(tmp_path / "b.npz")["features"] == rows["features"]
-    assert any((tmp_path / "cache").rglob("*"))
-
-
-@pytest.mark.parametrize(("components", "width"), [(None, 7), (3, 3), (14, 14), (500, 14)])
-def test_features_have_half_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
-    words = [] if components is None else ["--components", components]
-    code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
-    assert (code, told["width"]) == (0, width)
-    np.testing.assert_allclose(np.linalg.norm(np.load(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
-
-
-@pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
-def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
-    words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]
-    code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
-    assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
-    rows = np.load(tmp_path / "rows.npz")
-    assert set(rows.files) == {"X", "names", "features"}
-    assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
-
-
-def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path, capsys):
-    folder = tmp_path / "some"
-    shutil.copytree(pictures, folder)
-    for name in ("down/._0.png", ".cache/0.png", "loose.png", "down/broken.png"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(b"no picture")
-    words = ["-o", tmp_path / "rows.npz", *TINY, "--components", 20]
-    code, told, said = run(capsys, "features", folder, *words, "--skip")
-    assert (code, told["n_samples"], told["skipped"], told["width"]) == (0, 15, 1, 14)
-    assert "1 pictures beside the sub-folders are left out (first: loose.png)" in said
-    found = np.load(tmp_path / "rows.npz")
-    # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
-    assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
-    raw = np.load(tmp_path / "raw.npz")
-    centred = raw["X"] - raw["X"].mean(axis=0)
-    gram = centred @ centred.T
-    lengths = np.sqrt(np.diag(gram))
-    np.testing.assert_allclose(found["X"] @ found["X"].T, gram / np.outer(lengths, lengths), atol=1e-4)
-    assert raw["features"] != found["features"]
-
-
-def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, capsys):
-    folder = tmp_path / "some"
-    shutil.copytree(pictures, folder)
-    (folder / "down" / "broken.png").write_bytes(b"half a pic")
-    words = ["features", folder, "-o", tmp_path / "rows.npz", *TINY]
-    code, _, said = run(capsys, *words)
-    assert code == 1
-    assert "broken.png" in said
-    code, told, said = run(capsys, *words, "--skip")
-    assert (code, told["n_samples"], told["skipped"]) == (0, 15, 1)
-    assert "broken.png" in said
-    assert "down" in np.load(tmp_path / "rows.npz")["y"]
-    for picture in folder.rglob("*.png"):
-        picture.write_bytes(b"half a pic")
-    assert run(capsys, *words, "--skip")[0] != 0
-
-
 OPTIONS = {  # refused before DATA is looked for
     "--max-iter": ("-3", "a whole number of at least 0"),
     "--n-atoms": ("0", "a whole number of at least 1"),
@@ -347,11 +267,24 @@ OPTIONS = {  # refused before DATA is looked for
     "--mu-proximity": ("nan", "a number of at least 0"),
     "--tol": ("inf", "a number of at least 0"),
 }
+OF_FEATURES = {
+    "--patch": ("3", "a whole number of at least 4"),
+    "--step": ("0", "a whole number of at least 1"),
+    "--words": ("1", "a whole number of at least 2"),
+    "--components": ("-3", "a whole number of at least 0"),
+    "--seed": ("x", "a whole number from 0 to 4294967295"),
+    "--jobs": ("0", "a number of threads such as 2, or -1 for all cores"),
+}
 WRONG = {
     **{
-        f"{option} {value}": (["fit", "{missing}", "-o", "{out}", option, value], f"expected {words}, got '{value}'")
-        for option, (value, words) in OPTIONS.items()
+        f"{command} {option} {value}": (
+            [command, "{missing}", "-o", "{out}", option, value],
+            f"expected {words}, got '{value}'",
+        )
+        for command, options in (("fit", OPTIONS), ("features", OF_FEATURES))
+        for option, (value, words) in options.items()
     },
+    "some labels missing": (["fit", "{gaps}", "-o", "{out}"], "1 samples have no label (first: row 1)"),
     "real labels": (["fit", "{real}", "-o", "{out}"], "real numbers (such as 0.5), but LDA needs classes"),
     "folds of real labels": (["evaluate", "{real}", "--criterion", "sda"], "use --criterion mvr"),
     "share of a report": (["report", "{model}", "{train}", "-o", "{out}", "--test-fraction", "1"], "between 0 and 1"),
@@ -390,12 +323,13 @@ def test_wrong_usage_ends_with_2_and_a_word_of_help(name, folder, tmp_path, caps
     np.save(tmp_path / "bare.npy", DIGITS.data[:50])
     np.savez(tmp_path / "real.npz", X=DIGITS.data[:50], y=np.arange(50) + 0.5)
     (tmp_path / "twice.csv").write_text("p,p,label\n1,2,0\n3,4,1\n")
+    (tmp_path / "gaps.csv").write_text("p,label\n1,0\n3,\n5,1\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken").write_bytes((folder / "m.sparlow").read_bytes()[:5000])
     files = {"train": folder / "train.npz", "model": folder / "m.sparlow", "out": tmp_path / "out", "folder": tmp_path,
              "missing": tmp_path / "missing", "broken": tmp_path / "broken", "narrow": tmp_path / "narrow.npy",
              "bare": tmp_path / "bare.npy", "empty": tmp_path / "empty",
-             "real": tmp_path / "real.npz", "twice": tmp_path / "twice.csv"}  # fmt: skip
+             "real": tmp_path / "real.npz", "twice": tmp_path / "twice.csv", "gaps": tmp_path / "gaps.csv"}  # fmt: skip
     words, promised = WRONG[name]
     assert main([word.format(**files) for word in words]) == 2
     said = capsys.readouterr()

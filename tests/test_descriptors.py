@@ -4,9 +4,11 @@ import io
 import math
 import pathlib
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
@@ -225,6 +227,47 @@ def test_broken_pictures_are_named(tmp_path):
     ]:
         with pytest.raises(UnreadableImageError, match=words):
             DenseSIFT().transform([bad])[0]
+
+
+def test_sets_of_pictures_and_what_is_none():
+    pictures, _ = stripes_set(2)
+    expected = [bag.values for bag in DenseSIFT(8, 8).transform(pictures)]
+    for given in (np.array(pictures), pd.Series(pictures, index=range(9, 9 - len(pictures), -1)), tuple(pictures)):
+        for bag, values in zip(DenseSIFT(8, 8).transform(given), expected, strict=True):
+            np.testing.assert_array_equal(bag.values, values)
+    for given, words in [
+        (pictures[0], r"ndarray of shape \(\d+, \d+\)\. For one image give a list of one"),
+        (np.zeros((40, 50, 3)), r"of shape \(40, 50, 3\)"),
+        ("picture.jpg", "got str"),
+        ({"a": pictures[0]}, "got dict"),
+        (pd.DataFrame({"path": ["a.jpg"]}), "Give one column of the table"),
+        (Image.fromarray(np.zeros((20, 20), np.uint8)), "got Image"),
+    ]:
+        with pytest.raises(ValueError, match=f"X must be a sequence of images.*{words}"):
+            DenseSIFT().transform(given)
+
+
+def test_wide_integers_say_what_is_white():
+    gray = np.linspace(0, 65535, 400).reshape(20, 20).astype(np.uint16)
+    np.testing.assert_allclose(read_gray(gray), gray / 65535, atol=1e-6)
+    np.testing.assert_allclose(read_gray(Image.fromarray(gray.astype(np.int32))), gray / 65535, atol=1e-6)
+    with pytest.warns(UserWarning, match="no value above 4095"):
+        read_gray(gray // 17)
+    with pytest.raises(UnreadableImageError, match="must be from 0 to 65535, got 0 to 65536"):
+        read_gray(Image.fromarray(np.array([[0, 65536]], np.int32)))
+    for mode in ("P", "LA", "PA", "RGBA"):
+        picture = Image.fromarray((gray // 257).astype(np.uint8)).convert("L").convert(mode)
+        np.testing.assert_allclose(read_gray(picture), (gray // 257) / 255, atol=1e-6)
+
+
+def test_one_picture_may_be_read_by_several_threads_at_once():
+    data = encoded(Image.fromarray(load_sample_image("china.jpg")), "JPEG")
+    expected = read_gray(data, 100)
+    for _ in range(5):
+        opened = Image.open(io.BytesIO(data))  # not loaded yet
+        with ThreadPoolExecutor(4) as threads:
+            for gray in threads.map(lambda picture: read_gray(picture, 100), [opened] * 8):
+                assert abs(gray - expected).mean() < 0.02
 
 
 def test_skipped_pictures_keep_their_rows_and_are_listed(tmp_path):

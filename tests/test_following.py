@@ -1,6 +1,8 @@
 """A fit that is followed, stopped, interrupted, gone on with, or watched on a held-out part."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -40,6 +42,24 @@ def test_progress_bar_of_scikit_learn(capsys):
     model = small(max_iter=2).set_callbacks(callback.ProgressBar()).fit(X, Y)
     assert "SparLow" in capsys.readouterr().out
     np.testing.assert_array_equal(model.dictionary_, small(max_iter=2).fit(X, Y).dictionary_)
+
+
+def test_a_fit_that_fails_ends_the_progress_bar():
+    """Its thread would keep the interpreter from ending."""
+    pytest.importorskip("sklearn.callback")
+    code = """
+from sklearn.callback import ProgressBar
+from sklearn.datasets import load_digits
+from sparlow import SparLow
+X, y = load_digits(return_X_y=True)
+model = SparLow(n_atoms=500).set_callbacks(ProgressBar())
+try:
+    model.fit(X[:100], y[:100])
+except ValueError:
+    print(sorted(set(vars(model)) - set(SparLow().get_params())))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert "['_skl_callbacks']" in ended.stdout
 
 
 @pytest.mark.parametrize("name", ["lda", "mvr", "pca"])

@@ -20,7 +20,6 @@ FLOORS = [
     ["priors", "graphs", "regularizers", "manifolds"],
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
-    ["rivals"],
     ["problem", "defaults"],
     ["estimators", "images"],
     ["datasets", "samples", "models", "evaluation", "rivals"],
@@ -32,7 +31,7 @@ FLOORS = [
 HOMES = {
     "numba": {"_kernels"},
     "matplotlib": {"plots"},
-    "dask": {"distributed"},
+    "dask": set(),
     "spams": set(),
     "skops": {"models"},
     "rich": {"cli", "images"},

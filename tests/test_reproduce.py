@@ -118,6 +118,7 @@ WRONG = {
     "method": (["table1", "--methods", "PCB"], "no method 'PCB' in table1; there are raw pixels"),
     "image set": (["table1", "--on", "imagenet"], "invalid choice: 'imagenet'"),
     "no seeds": (["table1", "--seeds", "0"], "at least 1, got 0"),
+    "no threads": (["table1", "--threads", "0"], "--threads must be a number such as 2, or -1 for all cores, got 0"),
     "no document": (["table1", "--document", "nowhere.md"], "no document nowhere.md"),
     "no data": (["fig9"], "What needs pie is left out. pie is not in"),
     "pictures": (["table1", "--on", "scenes15"], "invalid choice: 'scenes15'"),

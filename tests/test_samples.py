@@ -184,6 +184,17 @@ def test_unlabelled_samples():
     assert tidy_labels(np.zeros((3, 2))).shape == (3, 2)
 
 
+def test_missing_labels_are_told_from_a_label_of_minus_one(tmp_path):
+    for name, text in {"a": '1\n-1\n""\nnan\n', "b": 'ant\n-1\n""\nnan\n'}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    np.save(tmp_path / "x.npy", X[:4])
+    for name, labels, missing in (("a", [1, -1, -1, -1], [2, 3]), ("b", ["ant", "-1", -1, "nan"], [2])):
+        found = read(tmp_path / "x.npy", Reading(labels=tmp_path / f"{name}.txt"))
+        assert found.y.tolist() == labels
+        assert np.flatnonzero(found.bare).tolist() == missing
+        assert found.take(np.array([3, 2])).bare.tolist() == found.bare[[3, 2]].tolist()
+
+
 def make_folder(path, size=(4, 3)):
     for row, (vector, word) in enumerate(zip(X, WORDS, strict=True)):
         (path / word).mkdir(parents=True, exist_ok=True)

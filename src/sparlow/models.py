@@ -74,7 +74,10 @@ class ModelFile:
         known = self.model._training
         if known.y is None:
             return None
-        labels = self.model.classes_.astype(object)[known.y]
+        classes = self.model.classes_
+        if classes.dtype.kind == "b" or (classes.dtype.kind == "f" and np.all(classes == np.round(classes))):
+            classes = classes.astype(int)  # as labels in files are read
+        labels = classes.astype(object)[known.y]
         labels[known.y < 0] = -1
         return np.asarray(labels)
 

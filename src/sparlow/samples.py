@@ -49,6 +49,8 @@ class Samples:
         What to call the samples: paths of images within their folder.
     source : str
         The file or folder.
+    bare : array of bool of shape (n,), optional
+        Which samples have no label, −1 in ``y`` as it is for those whose label is −1.
 
     """
 
@@ -58,6 +60,7 @@ class Samples:
     feature_names: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     source: str = ""
+    bare: Array | None = None
 
     def fingerprint(self) -> str:
         """A number that tells these samples from others."""
@@ -65,9 +68,9 @@ class Samples:
 
     def take(self, rows: Array) -> Samples:
         """Some of them."""
-        y = None if self.y is None else self.y[rows]
+        y, bare = (None if part is None else part[rows] for part in (self.y, self.bare))
         names = None if self.names is None else tuple(self.names[row] for row in rows)
-        return replace(self, X=self.X[rows], y=y, names=names)
+        return replace(self, X=self.X[rows], y=y, bare=bare, names=names)
 
 
 @dataclass(frozen=True)
@@ -154,26 +157,35 @@ def _checked(found: Samples, path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(
             f"{path}: samples have {X.shape[1]} numbers, which is no image of {found.shape[0]}x{found.shape[1]}."
         )
-    return replace(found, y=None if y is None else tidy_labels(y, how.unlabelled))
+    if y is None:
+        return found
+    labels, bare = told_labels(y, how.unlabelled)
+    return replace(found, y=labels, bare=bare)
 
 
 def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:
     """Whole numbers as integers and words as strings, −1 without a label; real targets as floats, NaN where missing."""
+    return told_labels(y, unlabelled)[0]
+
+
+def told_labels(y: Array, unlabelled: str | None = None) -> tuple[Array, Array]:
+    """:func:`tidy_labels`, and which of them are missing: empty, None, NaN or the word for it; none of many columns."""
     if y.ndim > 1 and y.shape[1:] != (1,):
-        return y
+        return y, np.zeros(len(y), bool)
     y = y.ravel()
     if y.dtype.kind in "OUS":
-        bare = np.array([value is None or (isinstance(value, float) and np.isnan(value)) for value in y], bool)
-        words = np.where(bare, "", np.array([str(value).strip() for value in y]))
+        empty = [value is None or (isinstance(value, float) and np.isnan(value)) for value in y]
+        words = np.where(empty, "", np.array([str(value).strip() for value in y]))
         bare = (words == "") | (words == (unlabelled or ""))
         y = np.array([float(word) if _is_number(word) else np.nan for word in np.where(bare, "nan", words)])
         if not bare.all() and (not np.isfinite(y).any() or not all(map(_is_number, words[~bare]))):
-            return np.where(bare, UNLABELLED, words.astype(object)) if bare.any() else words
+            return np.where(bare, UNLABELLED, words.astype(object)) if bare.any() else words, bare
     elif unlabelled is not None and y.dtype.kind in "iuf" and _is_number(unlabelled):
-        y = np.where(y == float(unlabelled), UNLABELLED if y.dtype.kind != "f" else np.nan, y)
-    if y.dtype.kind == "f" and not np.isinf(y).any() and np.all((y == np.round(y)) | np.isnan(y)):
-        return np.where(np.isnan(y), UNLABELLED, y).astype(int)
-    return y.astype(int) if y.dtype.kind == "b" else y
+        y = np.where(y == float(unlabelled), np.nan, y.astype(float))
+    bare = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if y.dtype.kind == "f" and not np.isinf(y).any() and np.all((y == np.round(y)) | bare):
+        return np.where(bare, UNLABELLED, y).astype(int), bare
+    return y.astype(int) if y.dtype.kind == "b" else y, bare
 
 
 # ── arrays ────────────────────────────────────────────────────────────────────────────────────────────────────────────

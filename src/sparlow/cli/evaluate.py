@@ -37,7 +37,7 @@ Without: a model with the given parameters is learned on each fold's training pa
 1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
 A model learned from real targets is judged by R²."""
 
-SEEN = "the model was learned from these very samples: the accuracy says nothing about others."
+SEEN = "the model was learned from these very samples: how it does on them says nothing about others."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +63,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         held = read_model(arguments.model)
         samples = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
-        if held.model._training.targets is not None:
-            return _r_squared(held, samples, how, terminal)
         seen = learned_from(held, samples)
         if seen:
             terminal.warn(SEEN)
+        if held.model._training.targets is not None:
+            return _r_squared(held, samples, {"how": how, "seen_in_training": seen}, terminal)
         rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
     terminal.result(
         {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
@@ -145,11 +145,11 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     return [pooled(rows) for rows in parts.values()]
 
 
-def _r_squared(held: ModelFile, samples: Samples, how: str, terminal: Terminal) -> int:
+def _r_squared(held: ModelFile, samples: Samples, said: dict[str, Any], terminal: Terminal) -> int:
     if samples.y is None:
         raise UserError(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
     score = held.model.score(samples.X, samples.y)
-    terminal.result({"how": how, "r2": score}, f"{how}\n\nR² of the regression on the embedding: {score:.4f}")
+    terminal.result({**said, "r2": score}, f"{said['how']}\n\nR² of the regression on the embedding: {score:.4f}")
     return OK
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..samples import IMAGE_SUFFIXES, is_image
-from .arguments import writable
+from .arguments import SEED, threads, whole, writable
 from .terminal import INTERRUPTED, OK, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
@@ -29,17 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
     parser.add_argument("--descriptor", choices=("sift", "dhog"), default="sift", help="default: sift")
-    parser.add_argument("--patch", type=int, nargs="+", metavar="PIXELS", help="default: 16; for dhog 16 25 31")
-    parser.add_argument("--step", type=int, default=8, metavar="PIXELS", help="default: 8")
-    parser.add_argument("--words", type=int, default=1024, metavar="N", help="size of the codebook; default: 1024")
+    parser.add_argument("--patch", type=whole(4), nargs="+", metavar="PIXELS", help="default: 16; for dhog 16 25 31")
+    parser.add_argument("--step", type=whole(1), default=8, metavar="PIXELS", help="default: 8")
+    parser.add_argument("--words", type=whole(2), default=1024, metavar="N", help="size of the codebook; default: 1024")
     parser.add_argument("--coding", choices=("llc", "hard", "sparse", "laplacian"), default="llc", help="default: llc")
     parser.add_argument(
-        "--components", type=int, metavar="N", help="of PCA; 0: none; default: half as many as pictures, at most 1000"
+        "--components",
+        type=whole(0),
+        metavar="N",
+        help="of PCA; 0: none; default: half as many as pictures, at most 1000",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of sampling and k-means; default: 0")
+    parser.add_argument("--seed", type=SEED, default=0, help="of sampling and k-means; default: 0")
     parser.add_argument("--cache", metavar="DIR", help="keep each picture's row there: a stopped run goes on")
     parser.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
-    parser.add_argument("--jobs", type=int, default=-1, help="threads; default: all")
+    parser.add_argument("--jobs", type=threads, default=-1, help="threads; default: all")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

@@ -60,8 +60,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         "stop_reason": model.stop_reason_,
         "seconds": seconds,
     }
+    plural = "" if model.n_components_ == 1 else "s"
     text = (
-        f"{path}: {payload['criterion']}, {model.n_components_} numbers per sample from {model.n_atoms_} atoms, "
+        f"{path}: {payload['criterion']}, {model.n_components_} number{plural} per sample from {model.n_atoms_} atoms, "
         f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_}), {seconds:.1f} s"
     )
     terminal.result(payload, text)
@@ -89,17 +90,16 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
 
 
 def check_labelled(model: SparLow, samples: Samples) -> None:
-    """Refuse a criterion that needs labels where there are none, none for some samples among words, or no classes."""
+    """Refuse a criterion that needs labels where there are none, none for some samples, or no classes."""
     criterion = criterion_named(model.criterion)
     supervision = criterion.supervision
-    if samples.y is not None and samples.y.dtype == object and supervision not in ("none", "semi"):
-        bare = np.flatnonzero(~known_rows(samples.y, semi=True))
-        if len(bare):
-            first = f"row {bare[0]}" if samples.names is None else samples.names[bare[0]]
-            raise UserError(
-                f"{samples.source}: {len(bare)} samples have no label (first: {first}): move them away, or use "
-                "--criterion sda."
-            )
+    if samples.bare is not None and samples.bare.any() and supervision not in ("none", "semi"):
+        first = int(np.argmax(samples.bare))
+        named = f"row {first}" if samples.names is None else samples.names[first]
+        raise UserError(
+            f"{samples.source}: {samples.bare.sum()} samples have no label (first: {named}): move them away, or use "
+            f"--criterion {'smvr' if criterion.targets else 'sda'}."
+        )
     _check_classes(criterion, samples)
     if samples.y is None and supervision != "none":
         raise UserError(

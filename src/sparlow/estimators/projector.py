@@ -23,6 +23,7 @@ from .labels import Labels, check_labels, check_targets
 Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
+_OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 OF_SOME_CRITERIA = ("classes_", "regression_", "transduction_")  # fitted attributes that not every fit has
 
 
@@ -53,13 +54,17 @@ def r_squared(targets: Array, predicted: Array) -> float:
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:
-    """A fit that fails leaves the model as it was: not fitted, or as the last fit left it."""
+    """A fit that fails leaves the model as it was: not fitted, or as the last fit left it.
+
+    What scikit-learn's callbacks have left in the model stays, for they are still to be ended by it.
+    """
     before = dict(vars(model))
     try:
         yield
     except BaseException:
+        under_way = {name: vars(model)[name] for name in _OF_CALLBACKS if name in vars(model)}
         model.__dict__.clear()
-        model.__dict__.update(before)
+        model.__dict__.update(before | under_way)
         raise
 
 

@@ -72,6 +72,9 @@ class Plan:
             raise ValueError(f"There is no method {unknown[0]!r} in {', '.join(chosen)}; there are {', '.join(known)}.")
         if options.seeds is not None and options.seeds < 1:
             raise ValueError(f"--seeds must be at least 1, got {options.seeds}.")
+        for name in ("jobs", "threads"):
+            if getattr(options, name) == 0:
+                raise ValueError(f"--{name} must be a number such as 2, or -1 for all cores, got 0.")
         if options.document is not None and not pathlib.Path(options.document).is_file():
             raise ValueError(f"There is no document {options.document} to fill.")
         given = {name: getattr(options, name) for name in ("quick", "on", "data", "seeds", "threads")}

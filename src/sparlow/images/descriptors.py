@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import _kernels
 from ..parallel import frozen
 from .bags import Bag, Bags, Step
-from .reading import UnreadableImageError, name_of, read_levels
+from .reading import UnreadableImageError, name_of, pictures_in, read_levels
 
 Array = NDArray[Any]
 
@@ -184,8 +184,7 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
 
         """
         self._validate_params()
-        if isinstance(X, (str, bytes)) or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
-            raise ValueError(f"X must be a sequence of images, for instance a list of paths, got {type(X).__name__}.")
+        X = pictures_in(X)
         words = {**self.get_params(), "patch": self._patches()}
         del words["on_error"]
         return Bags(X, (Step(self._extractor(), WIDTH, f"{type(self).__name__} 1 {sorted(words.items())}"),))

@@ -146,7 +146,11 @@ def _explore(data: dict[str, Any]) -> str:
     options = "".join(
         f'<option value="{k}">{html.escape(view["name"])}</option>' for k, view in enumerate(data["views"])
     )
-    cut = "Only the 64 largest codes of a sample are kept in this page." if data["codes"]["cut"] else ""
+    cut = (
+        f"Only the {pictures.MOST_CODES} largest codes of a sample are kept in this page."
+        if data["codes"]["cut"]
+        else ""
+    )
     return Template(resource("explore.html")).substitute(
         options=options, first=data["rows"][0], last=data["rows"][-1], cut=cut
     )

@@ -19,7 +19,7 @@ _SPRITE_PIXELS = 12_000_000  # of all thumbnails together
 _LARGEST_THUMBNAIL = 64
 _LARGEST_ATOM = 40
 _MOST_NUMBERS = 3_000_000  # of atoms, or of samples that are no images, in one page
-_MOST_CODES = 64  # of one sample
+MOST_CODES = 64  # of one sample
 NONE = 65535
 
 
@@ -103,8 +103,8 @@ def codes(matrix: Any) -> dict[str, Any]:
     row = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((-np.abs(matrix.data), row))
     rank = np.arange(len(order)) - matrix.indptr[row[order]]
-    order = order[rank < _MOST_CODES]
-    starts = np.concatenate([[0], np.cumsum(np.minimum(counts, _MOST_CODES))])
+    order = order[rank < MOST_CODES]
+    starts = np.concatenate([[0], np.cumsum(np.minimum(counts, MOST_CODES))])
     scale = float(np.abs(matrix.data).max(initial=0)) / 32767 or 1.0
     return {
         "start": packed(starts, np.uint32),
@@ -112,7 +112,7 @@ def codes(matrix: Any) -> dict[str, Any]:
         "value": packed(np.round(matrix.data[order] / scale), np.int16),
         "scale": scale,
         "all": packed(counts, np.uint32),
-        "cut": bool(counts.max(initial=0) > _MOST_CODES),
+        "cut": bool(counts.max(initial=0) > MOST_CODES),
     }
 
 

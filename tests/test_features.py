@@ -1,0 +1,100 @@
+"""``sparlow features``: pictures to rows that the other commands read."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sparlow.cli import main
+from tests import cases
+from tests.test_cli import run
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Drawn pictures in a sub-folder for each of three classes."""
+    path = tmp_path_factory.mktemp("pictures")
+    for kind, name in enumerate(("across", "down", "slant")):
+        (path / name).mkdir()
+        for seed in range(5):
+            Image.fromarray(cases.stripes(kind, 10 * seed + kind)).save(path / name / f"{seed}.png")
+    return path
+
+
+TINY = ["--words", "16", "--jobs", "1"]
+
+
+def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
+    path = tmp_path / "rows.npz"
+    code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
+    assert (code, said) == (0, "")
+    assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": 0}
+    rows = np.load(path)
+    np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
+    assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
+    assert rows["names"][0] == str(pictures / "across" / "0.png")
+    assert set(rows.files) == {"X", "y", "names", "features"}
+    assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
+    # the same words give the same rows, a cache changes none
+    for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
+        assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], rows["X"])
+        assert np.load(tmp_path / "b.npz")["features"] == rows["features"]
+    assert any((tmp_path / "cache").rglob("*"))
+
+
+@pytest.mark.parametrize(("components", "width"), [(None, 7), (3, 3), (14, 14), (500, 14)])
+def test_features_have_half_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
+    words = [] if components is None else ["--components", components]
+    code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
+    assert (code, told["width"]) == (0, width)
+    np.testing.assert_allclose(np.linalg.norm(np.load(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
+def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
+    words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]
+    code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
+    assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
+    rows = np.load(tmp_path / "rows.npz")
+    assert set(rows.files) == {"X", "names", "features"}
+    assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
+
+
+def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path, capsys):
+    folder = tmp_path / "some"
+    shutil.copytree(pictures, folder)
+    for name in ("down/._0.png", ".cache/0.png", "loose.png", "down/broken.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"no picture")
+    words = ["-o", tmp_path / "rows.npz", *TINY, "--components", 20]
+    code, told, said = run(capsys, "features", folder, *words, "--skip")
+    assert (code, told["n_samples"], told["skipped"], told["width"]) == (0, 15, 1, 14)
+    assert "1 pictures beside the sub-folders are left out (first: loose.png)" in said
+    found = np.load(tmp_path / "rows.npz")
+    # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
+    assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
+    raw = np.load(tmp_path / "raw.npz")
+    centred = raw["X"] - raw["X"].mean(axis=0)
+    gram = centred @ centred.T
+    lengths = np.sqrt(np.diag(gram))
+    np.testing.assert_allclose(found["X"] @ found["X"].T, gram / np.outer(lengths, lengths), atol=1e-4)
+    assert raw["features"] != found["features"]
+
+
+def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, capsys):
+    folder = tmp_path / "some"
+    shutil.copytree(pictures, folder)
+    (folder / "down" / "broken.png").write_bytes(b"half a pic")
+    words = ["features", folder, "-o", tmp_path / "rows.npz", *TINY]
+    code, _, said = run(capsys, *words)
+    assert code == 1
+    assert "broken.png" in said
+    code, told, said = run(capsys, *words, "--skip")
+    assert (code, told["n_samples"], told["skipped"]) == (0, 15, 1)
+    assert "broken.png" in said
+    assert "down" in np.load(tmp_path / "rows.npz")["y"]
+    for picture in folder.rglob("*.png"):
+        picture.write_bytes(b"half a pic")
+    assert run(capsys, *words, "--skip")[0] != 0
