@@ -36,7 +36,7 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
     Parameters
     ----------
     panels : mapping of str to sequences of Series
-        A panel for each, side by side.
+        A panel for each, side by side. Series of one name have one colour in all of them.
     axes : (str, str)
         Names of the axes.
     reverse : bool, default=False
@@ -45,9 +45,11 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
     """
     plt = _pyplot()
     figure, drawn = plt.subplots(1, len(panels), figsize=(_WIDTH * len(panels), _HEIGHT), squeeze=False)
+    names = list(dict.fromkeys(one.name for series in panels.values() for one in series))
     for ax, (panel, series) in zip(drawn[0], panels.items(), strict=True):
-        for place, one in enumerate(series):
-            colour, marker = f"C{place % 10}", "osD^vP*X<>"[place % 10]
+        for one in series:
+            place = names.index(one.name) % 10
+            colour, marker = f"C{place}", "osD^vP*X<>"[place]
             deviation = np.asarray(one.deviation if len(one.deviation) else np.zeros(len(one.x)), float)
             many = len(one.x) > 15
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 0 if many else 2, "lw": 1.4}
