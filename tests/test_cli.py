@@ -182,6 +182,39 @@ def test_targets_are_judged_by_r_squared(folder, tmp_path, capsys):
     assert 0.3 < told["r2"] <= 1
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
+@pytest.mark.parametrize("classifier", ["1NN", "SVM"])
+def test_new_samples_get_labels(suffix, classifier, folder, tmp_path, capsys):
+    import pandas as pd
+
+    np.save(tmp_path / "new.npy", DIGITS.data[200:300])
+    path = tmp_path / f"labels{suffix}"
+    words = ("predict", folder / "m.sparlow", tmp_path / "new.npy", "--classifier", classifier, "-o", path)
+    code, told, said = run(capsys, *words)
+    assert (code, said, sum(told["counts"].values())) == (0, "", 100)
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".npy": np.load}[suffix](path)
+    found = read if suffix == ".npy" else read["label"].to_numpy()
+    words = ("evaluate", folder / "m.sparlow", folder / "test.npz", "--classifiers", classifier)
+    accuracy = run(capsys, *words)[1]["methods"][0]["accuracy"][classifier]
+    assert np.mean(found == DIGITS.target[200:300]) == accuracy
+
+
+def test_new_samples_get_targets_or_are_told_why_not(folder, tmp_path, capsys):
+    import pandas as pd
+
+    targets = np.column_stack([DIGITS.data[:200, :9].sum(axis=1), DIGITS.target[:200] / 7])
+    np.savez(tmp_path / "t.npz", X=DIGITS.data[:200], y=targets)
+    np.save(tmp_path / "bare.npy", DIGITS.data[:200])
+    model, out = tmp_path / "t.sparlow", tmp_path / "t.csv"
+    assert run(capsys, "fit", tmp_path / "t.npz", "--criterion", "mvr", "-o", model, *SMALL)[0] == 0
+    assert run(capsys, "predict", model, tmp_path / "bare.npy", "-o", out)[0] == 0
+    expected = load_model(model).predict(DIGITS.data[:200])
+    np.testing.assert_allclose(pd.read_csv(out)[["target1", "target2"]], expected)
+    assert run(capsys, "fit", tmp_path / "bare.npy", "--criterion", "pca", "-o", model, *SMALL)[0] == 0
+    code, _, said = run(capsys, "predict", model, tmp_path / "bare.npy", "-o", out)
+    assert (code, "learned without labels" in said) == (2, True)
+
+
 def test_inspect_tells_what_is_inside(folder, capsys):
     code, told, _ = run(capsys, "inspect", folder / "m.sparlow")
     assert code == 0
@@ -217,7 +250,7 @@ def test_pictures_beside_the_classes_need_a_criterion_for_them(tmp_path, capsys)
     Image.fromarray(np.eye(8, dtype=np.uint8) * 200).save(tmp_path / "p" / "loose.png")
     words = ("fit", tmp_path / "p", "-o", tmp_path / "m.sparlow", *SMALL)
     code, _, said = run(capsys, *words)
-    assert (code, "1 samples have no label (first: loose.png): move them away" in said) == (2, True)
+    assert (code, "1 sample has no label (first: loose.png): move them away" in said) == (2, True)
     assert run(capsys, *words, "--criterion", "sda")[0] == 0
 
 
@@ -284,7 +317,7 @@ WRONG = {
         for command, options in (("fit", OPTIONS), ("features", OF_FEATURES))
         for option, (value, words) in options.items()
     },
-    "some labels missing": (["fit", "{gaps}", "-o", "{out}"], "1 samples have no label (first: row 1)"),
+    "some labels missing": (["fit", "{gaps}", "-o", "{out}"], "1 sample has no label (first: number 1 from 0)"),
     "real labels": (["fit", "{real}", "-o", "{out}"], "real numbers (such as 0.5), but LDA needs classes"),
     "folds of real labels": (["evaluate", "{real}", "--criterion", "sda"], "use --criterion mvr"),
     "share of a report": (["report", "{model}", "{train}", "-o", "{out}", "--test-fraction", "1"], "between 0 and 1"),
@@ -294,6 +327,8 @@ WRONG = {
     "unknown criterion": (["fit", "{train}", "-o", "{out}", "--criterion", "magic"], "invalid choice"),
     "no data": (["fit", "{missing}", "-o", "{out}"], "no file or folder"),
     "no model": (["inspect", "{missing}"], "no model file"),
+    "swapped": (["evaluate", "{folder}", "{model}"], "is a folder, no model file: the model comes first"),
+    "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
     "foreign model": (["inspect", "{train}"], "not a SparLow model"),
     "damaged model": (["transform", "{broken}", "{train}", "-o", "{out}.npy"], "damaged"),
     "no folder to write into": (["fit", "{train}", "-o", "{missing}/x/m"], "no folder"),

@@ -240,6 +240,7 @@ def test_sets_of_pictures_and_what_is_none():
         (np.zeros((40, 50, 3)), r"of shape \(40, 50, 3\)"),
         ("picture.jpg", "got str"),
         ({"a": pictures[0]}, "got dict"),
+        ((picture for picture in pictures), r"got generator\. Give list\(X\)"),
         (pd.DataFrame({"path": ["a.jpg"]}), "Give one column of the table"),
         (Image.fromarray(np.zeros((20, 20), np.uint8)), "got Image"),
     ]:

@@ -158,6 +158,8 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
 
     """
     skops, path = _skops(), pathlib.Path(path)
+    if path.is_dir():
+        raise FileNotFoundError(f"{path} is a folder, no model file: the model comes first, then the samples.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in (*TRUSTED, *trusted)]

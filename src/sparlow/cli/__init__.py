@@ -1,4 +1,4 @@
-"""The command line: ``sparlow fit | transform | evaluate | inspect | report | features | reproduce``.
+"""The command line: ``sparlow fit | transform | predict | evaluate | inspect | report | features | reproduce``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -13,15 +13,16 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..models import VERSION
-from . import evaluate, features, fit, inspect, report, reproduce, transform
+from . import evaluate, features, fit, inspect, predict, report, reproduce, transform
 from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,
     "transform": transform,
+    "predict": predict,
     "evaluate": evaluate,
     "inspect": inspect,
     "report": report,
@@ -47,9 +48,16 @@ exit codes:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that says what is wrong without printing every option."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: error: {message}. {self.prog} --help lists what there is.\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         prog="sparlow",
         description="Small, telling image representations: sparse codes and a projection, learned together.",
         epilog=_EPILOG,

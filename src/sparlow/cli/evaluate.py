@@ -170,18 +170,19 @@ def as_dict(row: Judgement) -> dict[str, Any]:
 def _text(rows: list[Judgement]) -> str:
     classifiers = list(rows[0].predicted)
     lines = [
-        [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), _seconds(row)]
+        [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), *_seconds(row)]
         for row in rows
     ]
-    head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"]
+    head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"][: len(lines[0])]
     first = rows[0]
     parts = [table(lines, head), f"{first.name}, {len(first.truth)} samples, {classifiers[0]}:"]
     parts.append(_confusion_text(first, classifiers[0]))
     return "\n\n".join(parts)
 
 
-def _seconds(row: Judgement) -> str:
-    return "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}"
+def _seconds(row: Judgement) -> list[str]:
+    """Nothing of a model that was fitted before."""
+    return [] if np.isnan(row.fit_seconds) else [f"{row.fit_seconds:.2f}"]
 
 
 def _confusion_text(row: Judgement, classifier: str) -> str:

@@ -95,9 +95,11 @@ def check_labelled(model: SparLow, samples: Samples) -> None:
     supervision = criterion.supervision
     if samples.bare is not None and samples.bare.any() and supervision not in ("none", "semi"):
         first = int(np.argmax(samples.bare))
-        named = f"row {first}" if samples.names is None else samples.names[first]
+        named = f"number {first} from 0" if samples.names is None else samples.names[first]
+        count = int(samples.bare.sum())
+        lack = "1 sample has" if count == 1 else f"{count} samples have"
         raise UserError(
-            f"{samples.source}: {samples.bare.sum()} samples have no label (first: {named}): move them away, or use "
+            f"{samples.source}: {lack} no label (first: {named}): move them away, or use "
             f"--criterion {'smvr' if criterion.targets else 'sda'}."
         )
     _check_classes(criterion, samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,21 +77,27 @@ def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
     np.savez(path, **arrays)  # nothing to pickle: no array of objects among them
 
 
-def _write_csv(path: pathlib.Path, Z: Any, samples: Samples) -> None:
-    columns = _columns(Z, samples)
+def write_csv(path: pathlib.Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Columns of a table, with a header."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _write_parquet(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+def write_parquet(path: pathlib.Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """The same as .parquet."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
-    pyarrow.parquet.write_table(pyarrow.table(_columns(Z, samples)), path)
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
 
 
-WRITERS = {".npy": _write_npy, ".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}
+WRITERS: dict[str, Callable[[pathlib.Path, Any, Samples], None]] = {
+    ".npy": _write_npy,
+    ".npz": _write_npz,
+    ".csv": lambda path, Z, samples: write_csv(path, _columns(Z, samples)),
+    ".parquet": lambda path, Z, samples: write_parquet(path, _columns(Z, samples)),
+}

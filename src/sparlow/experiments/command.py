@@ -38,7 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", action="store_true", help="measure nothing: tables, figures and page of the rows")
     parser.add_argument("--quick", action="store_true", help="a small version of each: few samples, steps and seeds")
     parser.add_argument("--on", metavar="SET", choices=_OTHER, help=f"{', '.join(_OTHER)} instead of the paper's set")
-    parser.add_argument("-o", "--output", metavar="DIR", help="default: results, or results-quick")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="default: results, results-quick, results-quick-digits …",
+    )
     parser.add_argument("--data", metavar="DIR", help="folder of the image sets; default: SPARLOW_DATA")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many seeds instead of the experiment's own number")
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows only, by name")
@@ -65,7 +70,8 @@ class Plan:
     def of(cls, options: argparse.Namespace) -> Plan:
         """From the options of the command; a name or file that is not there is an error now, not hours later."""
         chosen = {e.name: e for name in options.experiments for e in named(name)} or {e.name: e for e in EXPERIMENTS}
-        output = options.output or ("results-quick" if options.quick else "results")
+        parts = ("results", "quick" if options.quick else "", options.on or "")
+        output = options.output or "-".join(filter(None, parts))
         methods = tuple(options.methods or ())
         known = {name: None for e in chosen.values() for entry in e.entries for name in (entry.name, entry.method)}
         if unknown := [name for name in methods if name not in known]:

@@ -28,8 +28,8 @@ _LEAD = (
     "Parameters are chosen on training samples alone."
 )
 _QUICK = (
-    " This is the small version: a few hundred samples, few steps, one seed. Accuracies are lower than those of the "
-    "full one, which is what the remarks on sizes are about."
+    " This is the small version: a few hundred samples, few steps, one seed. Accuracies are lower than in full, also "
+    "where a remark speaks of larger numbers."
 )
 
 
@@ -46,13 +46,17 @@ class Chapter:
     def remark(self) -> str:
         """What a reader must know; on another set than the paper's, that alone."""
         sets = ", ".join(self.experiment.data)
-        return f"The paper has {sets}, so it prints nothing for this." if self.on else self.experiment.remark
+        return (
+            f"Measured on {self.on} instead of {sets}: the paper prints nothing for it."
+            if self.on
+            else self.experiment.remark
+        )
 
     @property
     def title(self) -> str:
         """Number in the paper and what it shows."""
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
-        where = f", here on {self.on}" if self.on else ""
+        where = f" (the set {self.on})" if self.on else ""
         return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"
 
 
@@ -120,7 +124,8 @@ def page(found: Sequence[Chapter], title: str, quick: bool = False) -> str:
 
 def _section(chapter: Chapter) -> pages.Section:
     table = chapter.table
-    parts = [pages.table(table.rows, table.head), *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
+    parts = [pages.table(table.rows, table.head)] if table.rows else []
+    parts += [f"<p>{html.escape(note)}</p>" for note in table.notes]
     if chapter.picture is not None:
         parts.append(pages.figure(chapter.picture.read_bytes(), description=chapter.title))
     return pages.Section(chapter.title, "".join(parts), chapter.remark)

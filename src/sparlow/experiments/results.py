@@ -93,9 +93,9 @@ class Table:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = [self.head, ("---",) * len(self.head), *self.rows]
+        lines = [self.head, ("---",) * len(self.head), *self.rows] if self.rows else []
         text = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
-        return "\n\n".join([text, *self.notes])
+        return "\n\n".join(filter(None, [text, *self.notes]))
 
 
 def spread(values: Array, digits: int = 2) -> str:
@@ -190,9 +190,9 @@ def _trimmed(head: Sequence[str], rows: Sequence[Sequence[str]], notes: tuple[st
 
 
 def listed(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method with families: ours, printed, difference."""
+    """A row for each method with families: ours, printed, difference; none where nothing is measured but a picture."""
     rows = []
-    for result in results:
+    for result in results if experiment.measures else ():
         rows.append([result.entry.panel, result.entry.name, *_cell(result, "1nn"), _extremes(result)])
     return _trimmed(("", "method", "1NN", "printed", "difference", "lowest, highest"), rows, _notes(results))
 

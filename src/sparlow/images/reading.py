@@ -73,7 +73,11 @@ def pictures_in(X: Any) -> Any:
     single = single or isinstance(X, (str, bytes, bytearray, memoryview, Mapping))
     if single or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
         got = type(X).__name__ + (f" of shape {shape}" if shape else "")
-        advice = "Give one column of the table." if hasattr(X, "iloc") else "For one image give a list of one, [X]."
+        advice = "For one image give a list of one, [X]."
+        if hasattr(X, "iloc"):
+            advice = "Give one column of the table."
+        elif hasattr(X, "__next__"):
+            advice = "Give list(X)."
         raise ValueError(f"X must be a sequence of images, for instance a list of paths, got {got}. {advice}")
     return list(X) if hasattr(X, "iloc") else X  # the index of a Series is by label
 

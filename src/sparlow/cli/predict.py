@@ -1,0 +1,78 @@
+"""``sparlow predict MODEL DATA -o FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..evaluation import CLASSIFIERS, known_rows
+from ..models import ModelFile
+from ..samples import Samples, tidy_labels
+from .arguments import add_data, read_data, read_model, writable
+from .terminal import OK, Terminal, UserError
+from .transform import write_csv, write_parquet
+
+Array = NDArray[Any]
+
+SUMMARY = "label new samples with a saved model, or predict their targets"
+EXAMPLES = """\
+  sparlow predict faces.sparlow new_faces/ -o labels.csv
+  sparlow predict digits.sparlow new.npy --classifier SVM -o labels.npy
+
+Labels are those of the nearest training sample in the embedding, or of an SVM that learns from the training samples.
+Models of real targets (--criterion mvr and smvr) predict these by their ridge regression. FILE is .csv or .parquet
+(columns name, if samples have names, and label or target), or .npy. Labels in DATA are not looked at."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this command."""
+    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
+    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet or a folder of images")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .parquet or .npy")
+    parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Read, label, write."""
+    path = writable(arguments.output)
+    if path.suffix.lower() not in (".csv", ".parquet", ".npy"):
+        raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
+    held = read_model(arguments.model)
+    samples = read_data(arguments, arguments.data, held)
+    if held.model._training.targets is not None:
+        found, what = np.asarray(held.model.predict(samples.X)), "target"
+    else:
+        found, what = labels_given(held, samples, arguments.classifier), "label"
+    _write(path, found, samples, what)
+    payload = {"output": str(path), "n_samples": len(found), "what": what}
+    if what == "label":
+        payload["counts"] = {str(label): int(np.sum(found == label)) for label in np.unique(found)}
+    terminal.result(payload, f"{path}: {len(found)} {what}s")
+    return OK
+
+
+def labels_given(held: ModelFile, samples: Samples, classifier: str) -> Array:
+    """The labels that a classifier trained on the embedding of the training samples gives to others."""
+    known = held.training_labels()
+    if known is None:
+        raise UserError("The model was learned without labels, so there are none to give: sparlow transform embeds.")
+    rows = known_rows(known)
+    Z, words = held.model.embedding_[rows], np.asarray(known)[rows].astype(str)
+    return tidy_labels(CLASSIFIERS[classifier](Z, words, held.model.transform(samples.X)))
+
+
+def _write(path: pathlib.Path, found: Array, samples: Samples, what: str) -> None:
+    if path.suffix.lower() == ".npy":
+        np.save(path, found)
+        return
+    columns: dict[str, Any] = {} if samples.names is None else {"name": list(samples.names)}
+    if found.ndim == 1:
+        columns[what] = found.tolist()
+    else:
+        columns |= {f"{what}{place + 1}": column.tolist() for place, column in enumerate(found.T)}
+    (write_csv if path.suffix.lower() == ".csv" else write_parquet)(path, columns)
