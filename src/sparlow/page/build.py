@@ -170,7 +170,9 @@ def _atoms(data: dict[str, Any]) -> Section:
 
 def _factors(data: dict[str, Any], model: Any) -> Section:
     what = "red adds, blue takes away" if data["images"] else "as lines over the features"
-    lead = f"What each of the {model.n_components_} coordinates looks for: the projection of the atoms, UᵀD; {what}."
+    count = model.n_components_
+    which = f"each of the {count} coordinates" if count > 1 else "the one coordinate"
+    lead = f"What {which} looks for: the projection of the atoms, UᵀD; {what}."
     return Section("Factors", '<div id="factorsheet" class="sheet"></div>', lead)
 
 
