@@ -411,12 +411,13 @@ def test_documented_commands_run(tmp_path, monkeypatch, capsys):
         Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
     text = (cases.ROOT / "docs" / "command_line.md").read_text()
     commands = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].splitlines()
-    assert len(commands) == 5
+    assert len(commands) == 6
     monkeypatch.chdir(tmp_path)
     for command in commands:
         program, *words = shlex.split(command)
         assert (program, main(words)) == ("sparlow", 0), command
     assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
+    assert (tmp_path / "labels.csv").read_text().startswith("name,label\n0/0.png,0\n")
     assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
     assert capsys.readouterr().err == ""
 

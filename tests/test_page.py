@@ -232,7 +232,7 @@ def test_a_click_tells_which_atoms_explain_the_sample(browser, page, held):
 
 
 def test_codes_that_are_cut_and_samples_that_are_left_out_are_told(browser, held, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_MOST_CODES", 2)
+    monkeypatch.setattr(pictures, "MOST_CODES", 2)
     path = tmp_path / "report.html"
     path.write_text(report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50))
     open_plot(browser, path)
@@ -248,6 +248,7 @@ def test_codes_that_are_cut_and_samples_that_are_left_out_are_told(browser, held
         assert browser.find_element(By.ID, "chosen").text == f"sample {shown} · {Y[shown]}"
         assert f"from the largest 2 atoms of {count[shown]}" in browser.find_element(By.ID, "pair").text
     browser.execute_script("document.querySelector('#atomsheet button').click()")
+    assert "Only the 2 largest codes of a sample are kept" in browser.find_element(By.TAG_NAME, "body").text
     assert "among their largest" in browser.find_element(By.ID, "markedwords").text
     assert_silent(browser)
 

@@ -31,7 +31,7 @@ def test_every_entry_names_a_method_a_form_and_known_options():
         for size in (one.full, one.quick):
             assert one.at(size)
     assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS)
-    table1 = {entry.method: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
+    table1 = {entry.name: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
     assert table1["PCA-SparLow"] == {"1nn": 92.18, "svm": 96.82}
     assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
     with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
