@@ -125,7 +125,9 @@ def test_evaluate_a_saved_model(folder, capsys):
     code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "train.npz", "--classifiers", "1NN")
     assert (code, told["seen_in_training"], "learned from these very samples" in said) == (0, True, True)
     assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
-    assert "true \\ given" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "true \\ given" in said
+    assert "fit (s)" not in said  # it was fitted before
 
 
 @pytest.mark.parametrize("criterion", ["lda", "sda", "pca"])
@@ -370,6 +372,7 @@ def test_wrong_usage_ends_with_2_and_a_word_of_help(name, folder, tmp_path, caps
     said = capsys.readouterr()
     assert promised in said.err
     assert "Traceback" not in said.err
+    assert "usage:" not in said.err  # a line on what is wrong, not every option
     assert not said.out
     assert not (tmp_path / "out").exists()
 

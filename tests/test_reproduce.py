@@ -18,7 +18,7 @@ from sparlow.cli import main
 from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
 from sparlow.experiments import EXPERIMENTS, Entry, Experiment, Setting, Size, pictures, splits
-from sparlow.experiments.results import _best, along, gather
+from sparlow.experiments.results import _best, along, gather, listed
 from sparlow.experiments.splits import draw
 from tests.cases import stripes
 
@@ -75,6 +75,22 @@ def test_lines_are_tabled_panel_by_panel(tmp_path):
         ("few", "PCA", "1.00", "5.00"),
         ("few", "LDA", "3.00", "7.00"),
     )
+
+
+def test_rows_of_other_sets_and_sizes_have_folders_of_their_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words, folder in (((), "results"), (("--quick",), "results-quick"), (SMALL, "results-quick-digits")):
+        code, _, said = reproduce(capsys, "--report", *words)
+        assert (code, f"{folder} has no rows to report on" in said) == (1, True)
+
+
+def test_pictures_alone_have_no_table(tmp_path):
+    entry = Entry("PCA-SparLow", Setting("digits"))
+    one = Experiment("fig9z", "a trial", "thumbnails", (entry,), Size(1), measures=())
+    row = {"key": entry.key(0), "seed": 0, "method": entry.method, "status": "done", "note": "a word"}
+    RUN.row_file(one, tmp_path).append(row)
+    table = listed(one, gather(one, one.full, tmp_path))
+    assert (table.rows, table.markdown()) == ((), "PCA-SparLow: a word.")
 
 
 def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monkeypatch):
