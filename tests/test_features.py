@@ -98,3 +98,53 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
     for picture in folder.rglob("*.png"):
         picture.write_bytes(b"half a pic")
     assert run(capsys, *words, "--skip")[0] != 0
+
+
+@pytest.mark.parametrize(
+    "choices", [["--components", 4], ["--components", 0, "--coding", "hard"], ["--coding", "laplacian"]]
+)
+def test_new_pictures_get_rows_like_those_of_the_first(pictures, tmp_path, capsys, choices):
+    first, learned = tmp_path / "rows.npz", tmp_path / "learned.features"
+    assert run(capsys, "features", pictures, "-o", first, *TINY, *choices, "--save", learned)[0] == 0
+    rows = np.load(first)
+    # the same pictures again, the pictures of one class, and a single one: the same rows, whatever else is there
+    for source, places in (
+        (pictures, slice(0, 15)),
+        (pictures / "down", slice(5, 10)),
+        (pictures / "slant/3.png", [13]),
+    ):
+        code, told, said = run(capsys, "features", source, "--like", learned, "-o", tmp_path / "new.npz", "--jobs", 1)
+        new = np.load(tmp_path / "new.npz")
+        assert (code, said, told["n_samples"]) == (0, "", len(rows["X"][places]))
+        np.testing.assert_allclose(new["X"], rows["X"][places], atol=1e-6)
+        assert new["features"] == rows["features"]
+        assert new["names"].tolist() == rows["names"][places].tolist()
+
+
+def test_labels_of_new_pictures_from_files_to_words(pictures, tmp_path, capsys):
+    model, labels = tmp_path / "m.sparlow", tmp_path / "labels.csv"
+    assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, "--save", tmp_path / "f")[0] == 0
+    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--n-atoms", 9, "--max-iter", 1)[0] == 0
+    one = tmp_path / "one.png"
+    shutil.copy(pictures / "down" / "2.png", one)
+    assert run(capsys, "features", one, "--like", tmp_path / "f", "-o", tmp_path / "b.npz")[0] == 0
+    assert run(capsys, "predict", model, tmp_path / "b.npz", "-o", labels)[0] == 0
+    assert labels.read_text().splitlines() == ["name,label", f"{one},down"]
+
+
+def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
+    learned, out = tmp_path / "f", tmp_path / "rows.npz"
+    assert run(capsys, "features", pictures, "-o", out, *TINY, "--save", learned)[0] == 0
+    code, _, said = run(capsys, "features", pictures, "-o", out, "--like", learned, "--words", 16, "--save", learned)
+    assert code == 2
+    assert "--words, --save: what --like names is already learned" in said
+    code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
+    assert code == 2
+    assert "There is no model file" in said
+    assert run(capsys, "fit", out, "-o", tmp_path / "m", "--n-atoms", 9, "--max-iter", 0)[0] == 0
+    code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "m")
+    assert code == 2
+    assert "was not written by sparlow features --save" in said
+    code, _, said = run(capsys, "transform", learned, out, "-o", tmp_path / "z.npy")
+    assert code == 2
+    assert "holds a Pipeline; the command line works with SparLow models" in said

@@ -6,9 +6,14 @@ import zipfile
 import numpy as np
 import pytest
 import skops.io
+from sklearn.decomposition import TruncatedSVD
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
 from sparlow import DictionaryLearner, ElasticNet, KLDivergence, SparLow, TraceQuotient
+from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFile, ModelFileError, load_file, load_model, save
 from tests import cases
 
@@ -86,6 +91,29 @@ def test_callbacks_are_code_and_stay_behind(tmp_path):
     save(model, tmp_path / "m.sparlow")
     assert load_model(tmp_path / "m.sparlow").callback is None
     assert model.callback is not None
+
+
+@pytest.mark.parametrize("coding", ["hard", "llc", "sparse", "laplacian"])
+def test_pipelines_from_pictures_to_labels_come_back(coding, tmp_path):
+    pictures = [cases.stripes(kind, seed) for kind in range(3) for seed in range(4)]
+    features = make_pipeline(
+        DenseSIFT(), Codebook(16, coding, random_state=0), SpatialPyramid((1, 2)), TruncatedSVD(6), Normalizer()
+    )
+    model = SparLow("lda", n_atoms=9, max_iter=1, random_state=0, callback=lambda row: False)
+    whole = make_pipeline(features, model, KNeighborsClassifier(1, algorithm="kd_tree"))
+    whole.fit(pictures, np.repeat(["across", "down", "slant"], 4))
+    save(whole, tmp_path / "m.sparlow")
+    assert model.callback is not None
+    again = load_model(tmp_path / "m.sparlow")
+    assert again[1].callback is None
+    np.testing.assert_array_equal(again[:2].transform(pictures), whole[:2].transform(pictures))
+    assert again.predict(pictures).tolist() == whole.predict(pictures).tolist()
+
+
+def test_pipelines_with_code_are_refused(tmp_path):
+    save(make_pipeline(FunctionTransformer(cases.hide_labels), fitted("pca")), tmp_path / "m.sparlow")
+    with pytest.raises(ModelFileError, match="hide_labels"):
+        load_model(tmp_path / "m.sparlow")
 
 
 def test_types_of_ones_own_must_be_named(tmp_path):

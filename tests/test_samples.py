@@ -273,7 +273,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,q\n3,y,r\n")
     refuse(r"'b' has 'x'.*--label-column b", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,nan\n")
-    refuse("sample 1 has a missing", tmp_path / "a.csv")
+    refuse(r"sample 1 \(from 0\) has a missing or infinite value in column 'b'", tmp_path / "a.csv")
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "l.txt").write_text("1\n2\n")
     refuse("2 labels for 9 samples", tmp_path / "a.npy", labels=tmp_path / "l.txt")
@@ -297,5 +297,24 @@ def test_what_cannot_be_read_is_named(tmp_path):
 def test_fingerprints_tell_samples_apart(tmp_path):
     np.save(tmp_path / "a.npy", X)
     found = read(tmp_path / "a.npy")
-    assert found.fingerprint() == read(tmp_path / "a.npy").fingerprint()
-    assert found.fingerprint() != found.take(np.arange(8)).fingerprint()
+    assert found.fingerprint == read(tmp_path / "a.npy").fingerprint
+    assert found.fingerprint != found.take(np.arange(8)).fingerprint
+
+
+def test_one_image_is_a_sample_without_a_label(tmp_path):
+    (tmp_path / "ant").mkdir()
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8)).save(tmp_path / "ant" / "a.png")
+    found, folder = read(tmp_path / "ant" / "a.png"), read(tmp_path)
+    assert (found.shape, found.y, found.names) == ((6, 8), None, ("a.png",))
+    np.testing.assert_array_equal(found.X, folder.X)
+    assert read(tmp_path / "ant" / "a.png", Reading(size=(3, 4))).X.shape == (1, 12)
+    (tmp_path / "b.png").write_bytes(b"no picture")
+    with pytest.raises(SamplesError, match=r"b\.png is not an image that can be read"):
+        read(tmp_path / "b.png")
+
+
+def test_names_of_arrays_are_kept_where_each_sample_has_one(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X[:2], names=["ant", "bee"])
+    assert read(tmp_path / "a.npz").names == ("ant", "bee")
+    np.savez(tmp_path / "a.npz", X=X[:2], names=["ant"])
+    assert read(tmp_path / "a.npz").names is None

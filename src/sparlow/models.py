@@ -1,7 +1,7 @@
 """Models in files: saved with skops, so that loading one never runs code from the file.
 
-A file holds a fitted estimator and, beside it, what the command line and the page need to know: the shape of the
-images, the labels of the training samples, the names of the features, where the samples came from.
+A file holds a fitted estimator or pipeline and, beside it, what the command line and the page need to know: the shape
+of the images, the labels of the training samples, the names of the features, where the samples came from.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .criteria import CRITERIA
@@ -30,8 +31,16 @@ Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 1"
-ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner)
+ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
 TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, *dict.fromkeys(CRITERIA.values()))
+# plain holders of arrays that skops leaves to its callers: trees of neighbours, sparse matrices
+_HOLDERS = (
+    "scipy.sparse._csr.csr_array",
+    "sklearn.metrics._dist_metrics.EuclideanDistance32",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neighbors._ball_tree.BallTree",
+)
 
 
 class ModelFileError(ValueError):
@@ -44,7 +53,7 @@ class ModelFile:
 
     Parameters
     ----------
-    model : SparLow, TraceQuotient or DictionaryLearner
+    model : SparLow, TraceQuotient, DictionaryLearner or Pipeline
         Fitted.
     image_shape : (int, int), optional
         Height and width, if the samples are images.
@@ -98,8 +107,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : SparLow, TraceQuotient, DictionaryLearner or ModelFile
-        Fitted.
+    model : SparLow, TraceQuotient, DictionaryLearner, Pipeline or ModelFile
+        Fitted. Steps of a pipeline are the library's, also those of ``sparlow.images``, and scikit-learn's.
     path : path
         The file to write; ``.sparlow`` is the usual ending.
 
@@ -122,6 +131,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _without_callbacks(model: Any) -> Any:
+    if isinstance(model, Pipeline):
+        model = copy.copy(model)
+        model.steps = [(name, _without_callbacks(step)) for name, step in model.steps]
+        return model
     if getattr(model, "callback", None) is None and "_skl_callbacks" not in vars(model):
         return model
     model = copy.copy(model)
@@ -144,8 +157,8 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
     path : path
         A file that :func:`save` wrote.
     trusted : iterable of types
-        Priors or criteria of your own that the model uses. The library's and scikit-learn's types, numbers and arrays
-        are known; a file with any other is refused.
+        Priors, criteria or steps of your own that the model uses. The library's and scikit-learn's types, numbers and
+        arrays are known; a file with any other is refused.
 
     Returns
     -------
@@ -162,7 +175,7 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         raise FileNotFoundError(f"{path} is a folder, no model file: the model comes first, then the samples.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
-    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in (*TRUSTED, *trusted)]
+    names = [*_HOLDERS, *(f"{kind.__module__}.{kind.__qualname__}" for kind in (*TRUSTED, *_of_images(), *trusted))]
     try:
         strangers = sorted(set(skops.get_untrusted_types(file=path)) - set(names))
         content = None if strangers else skops.load(path, trusted=names)
@@ -173,10 +186,18 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         ) from error
     if strangers:
         raise ModelFileError(
-            f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors or criteria of "
-            "your own, name them: load_model(path, trusted=[...])."
+            f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors, criteria or "
+            "steps of your own, name them: load_model(path, trusted=[...])."
         )
     return _checked(content, path)
+
+
+def _of_images() -> tuple[type, ...]:
+    """The steps from pictures to rows, and what they hold."""
+    from .images import DHOG, Codebook, DenseSIFT, HistogramIntersection, SpatialPyramid
+    from .images.coders import CODERS
+
+    return DenseSIFT, DHOG, Codebook, SpatialPyramid, HistogramIntersection, *CODERS
 
 
 def _checked(content: Any, path: pathlib.Path) -> ModelFile:

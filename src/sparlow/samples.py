@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import os
 import pathlib
@@ -62,6 +63,7 @@ class Samples:
     source: str = ""
     bare: Array | None = None
 
+    @functools.cached_property
     def fingerprint(self) -> str:
         """A number that tells these samples from others."""
         return hashlib.sha256(np.ascontiguousarray(self.X).tobytes()).hexdigest()[:16]
@@ -106,7 +108,7 @@ class Reading:
 
 
 def read(path: str | os.PathLike[str], how: Reading | None = None) -> Samples:
-    """Read samples from a file (.npz, .npy, .csv, .tsv, .txt, .parquet) or a folder with a sub-folder per class.
+    """Read samples from a file (.npz, .npy, .csv, .tsv, .txt, .parquet, an image) or a folder of images by class.
 
     Parameters
     ----------
@@ -121,12 +123,12 @@ def read(path: str | os.PathLike[str], how: Reading | None = None) -> Samples:
 
     """
     path, how = pathlib.Path(path), how or Reading()
-    if path.is_dir():
-        found = _read_folder(path, how)
+    if holds_images(path):
+        found = _read_pictures(path, how)
     elif not path.exists():
         raise SamplesError(f"There is no file or folder {path}.")
     elif path.suffix.lower() not in READERS:
-        raise SamplesError(f"{path}: samples are read from {', '.join(READERS)} files or a folder of images.")
+        raise SamplesError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:
         found = _guarded(READERS[path.suffix.lower()], path, how)
     if how.labels is not None:
@@ -152,7 +154,8 @@ def _checked(found: Samples, path: pathlib.Path, how: Reading) -> Samples:
         raise SamplesError(f"{len(y)} labels for {len(X)} samples in {path}: each sample needs one.")
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
-        raise SamplesError(f"{path}: sample {row} has a missing or infinite value in column {column} (from 0).")
+        named = f"{column} (from 0)" if found.feature_names is None else repr(found.feature_names[column])
+        raise SamplesError(f"{path}: sample {row} (from 0) has a missing or infinite value in column {named}.")
     if found.shape is not None and found.shape[0] * found.shape[1] != X.shape[1]:
         raise SamplesError(
             f"{path}: samples have {X.shape[1]} numbers, which is no image of {found.shape[0]}x{found.shape[1]}."
@@ -229,8 +232,9 @@ def _read_npz(path: pathlib.Path, how: Reading) -> Samples:
         if size is None and "shape" in keys and np.size(arrays["shape"]) == 2:
             size = tuple(int(side) for side in np.ravel(arrays["shape"]))  # type: ignore[assignment]
         values, y = _npz_arrays(arrays, keys, path, how.part)
+        names = arrays["names"] if "names" in keys else ()
     X, shape = _as_rows(values, path, size)
-    return Samples(X, y, shape)
+    return Samples(X, y, shape, names=tuple(map(str, names)) if len(names) == len(X) else None)
 
 
 def _npz_arrays(arrays: Any, keys: list[str], path: pathlib.Path, part: str | None) -> tuple[Array, Array | None]:
@@ -407,13 +411,14 @@ def _label_position(columns: Sequence[Array], names: list[str] | None, path: pat
 # ── images ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
-    """A class for each sub-folder; images directly in the folder have no label."""
+def _read_pictures(path: pathlib.Path, how: Reading) -> Samples:
+    """A class for each sub-folder; images directly in the folder, or a single image, have no label."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError("Folders of images need pillow: pip install 'sparlow[cli]'") from error
-    files = sorted(file for file in path.rglob("*") if is_image(file, path))
+    folder = path if path.is_dir() else path.parent
+    files = [path] if folder != path else sorted(file for file in path.rglob("*") if is_image(file, path))
     if not files:
         raise SamplesError(
             f"{path} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}): expected a sub-folder for each class."
@@ -439,9 +444,9 @@ def _read_folder(path: pathlib.Path, how: Reading) -> Samples:
             )
         rows.append(np.asarray(image, dtype=np.uint8).ravel())
     _say_sizes(path, size, squeezed, len(files))
-    labels = [file.relative_to(path).parts[0] if file.parent != path else "" for file in files]
+    labels = [file.relative_to(folder).parts[0] if file.parent != folder else "" for file in files]
     y = np.array(labels) if any(labels) else None
-    names = tuple(file.relative_to(path).as_posix() for file in files)
+    names = tuple(file.relative_to(folder).as_posix() for file in files)
     return Samples(np.array(rows) / 255.0, y, size, names=names)
 
 
@@ -458,6 +463,11 @@ def _say_sizes(path: pathlib.Path, size: tuple[int, int] | None, squeezed: int, 
             f"{path}: images of {named} are {size[0] * size[1]} numbers each, which takes time: --size 64x64 is "
             "less; photographs of things and places are better described by sparlow features first.",
         )
+
+
+def holds_images(path: pathlib.Path) -> bool:
+    """Whether a path is a folder, or a single image."""
+    return path.is_dir() or is_image(path, path.parent)
 
 
 def is_image(file: pathlib.Path, folder: pathlib.Path) -> bool:

@@ -31,8 +31,8 @@ COMMANDS: dict[str, Any] = {
 }
 
 _EPILOG = """\
-DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, or a folder of images with a
-sub-folder per class.
+DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, a folder of images with a
+sub-folder per class, or one image.
 
 examples:
   sparlow fit faces/ --size 32x32 -o faces.sparlow

@@ -17,7 +17,7 @@ from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
-from ..samples import Reading, Samples, SamplesError, read
+from ..samples import Reading, Samples, SamplesError, holds_images, read
 from .terminal import UserError
 
 
@@ -114,7 +114,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Samples:
     """The samples in DATA; with a model, in the form that it was learned from."""
-    size = arguments.size or (held.image_shape if held is not None and pathlib.Path(path).is_dir() else None)
+    size = arguments.size or (held.image_shape if held is not None and holds_images(pathlib.Path(path)) else None)
     columns = None if held is None else held.feature_names
     how = Reading(
         arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled, columns

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 def learned_from(held: ModelFile, samples: Samples) -> bool:
     """Whether these are known to be the samples that the model was learned from."""
-    return bool(held.data.get("fingerprint") == samples.fingerprint())
+    return bool(held.data.get("fingerprint") == samples.fingerprint)
 
 
 def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:

@@ -129,7 +129,7 @@ def summary(samples: Samples) -> dict[str, Any]:
         "source": samples.source,
         "n_samples": len(samples.X),
         "n_features": int(samples.X.shape[1]),
-        "fingerprint": samples.fingerprint(),
+        "fingerprint": samples.fingerprint,
     }
 
 

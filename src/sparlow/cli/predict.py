@@ -31,7 +31,7 @@ Models of real targets (--criterion mvr and smvr) predict these by their ridge r
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
-    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet or a folder of images")
+    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .parquet or .npy")
     parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
     add_data(parser)

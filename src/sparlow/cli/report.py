@@ -106,7 +106,7 @@ def _with_train(
     arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
     train = _read_train(arguments, held)
-    if train.fingerprint() == samples.fingerprint():
+    if train.fingerprint == samples.fingerprint:
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
     check_labels_known(train.y, samples, train.source, terminal)
     protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."

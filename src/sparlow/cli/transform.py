@@ -27,7 +27,7 @@ if there are any)."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
-    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet or a folder of images")
+    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
     parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
     add_data(parser)

@@ -159,3 +159,6 @@ class LaplacianCoding:
             codes = coder.towards(descriptors, templates.mean_codes(descriptors, own=True))
             templates = Templates(descriptors, codes, k)
         return cls(dictionary, prior, pull, templates)
+
+
+CODERS = (HardAssignment, LocalityConstrained, SparseCoding, Templates, LaplacianCoding)

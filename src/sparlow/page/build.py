@@ -137,7 +137,7 @@ def _said_of_samples(held: ModelFile, samples: Samples, shown: int) -> str:
         if shown < n
         else f"All {n:,} samples of {_short_name(samples.source)}."
     ]
-    if held.data.get("fingerprint") == samples.fingerprint():
+    if held.data.get("fingerprint") == samples.fingerprint:
         parts.append("The model was learned from these very samples: new ones lie less tidily.")
     return " ".join(parts)
 
