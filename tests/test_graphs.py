@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
 from sparlow import graphs
+from sparlow._kernels import structure as structure_kernels
 from sparlow.graphs import Structure
 from tests import cases
 
@@ -148,6 +149,15 @@ def test_forms_of_fewer_samples_than_blocks(n):
     S = Structure(np.arange(1.0, n + 1), sp.csr_array(np.ones((n, n))))
     expected = codes.T @ (np.diag(np.arange(1.0, n + 1)) + 1) @ codes
     np.testing.assert_allclose(S.form(sp.csr_array(codes)), expected)
+
+
+def test_forms_of_many_batches_are_those_of_the_dense_matrix():
+    n, rng = 4 * structure_kernels.BATCH + 90, np.random.default_rng(0)  # a full batch and the rest in each block
+    codes = sp.random_array((n, 30), density=0.2, rng=rng, format="csr")
+    graph = sp.random_array((n, n), density=0.01, rng=rng, format="csr")
+    S = Structure(rng.standard_normal(n), sp.csr_array(graph + graph.T))
+    expected = codes.toarray().T @ (S @ codes.toarray())
+    np.testing.assert_allclose(S.form(codes), expected, atol=1e-10)
 
 
 def test_samples_without_codes_add_nothing():

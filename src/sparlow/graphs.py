@@ -103,28 +103,28 @@ def _symmetric(matrix: Array) -> Array:
 
 
 def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_array, threads: Threads) -> Array:
-    """Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples."""
+    """Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples, for a symmetric graph."""
     n, r = codes.shape
     indptr, indices = codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False)
-    diagonal = np.ascontiguousarray(diagonal, np.float64)
+    diagonal = np.asarray(diagonal if graph is None else diagonal + graph.diagonal(), np.float64)
 
     def block(rows: slice) -> Array:
-        triangle = np.zeros((r, r))
-        if np.any(diagonal[rows]):
-            own = indptr[rows.start : rows.stop + 1]
-            _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), triangle)
-            triangle += np.triu(triangle, 1).T
+        part = np.zeros((r, r))
         if graph is not None:
             edges = graph[rows]
             arrays = frozen(edges.indptr.astype(np.int64), edges.indices.astype(np.int32), edges.data.astype(float))
-            _kernels.add_graph_form(rows.start, *arrays, *frozen(indptr, indices, codes.data), triangle)
-        return triangle
+            arrays = *frozen(diagonal[rows]), *arrays, *frozen(indptr, indices, codes.data)
+            _kernels.add_graph_form(rows.start, *arrays, part)
+        elif np.any(diagonal[rows]):
+            own = indptr[rows.start : rows.stop + 1]
+            _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), part)
+        return part
 
     bounds = np.linspace(0, n, min(_BLOCKS, n) + 1).astype(int)
     out = np.zeros((r, r))
     for part in threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)]):
         out += part
-    return out
+    return out + (np.triu(out, 1) if graph is None else out).T
 
 
 # ── structures of labels ────────────────────────────────────────────────────────────────────────────────────────────
