@@ -359,14 +359,10 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "fig6a",
         "Over the steps: PIE, with g_c and g_d",
         "traces",
-        (
-            *_fig6(PIE, _STEADY, _FIG6_PIE),
-            Entry("MFA-SparLow", PIE, {**_STEADY, "n_atoms": 2040}, label="MFA-SparLow, 2040 atoms"),
-        ),
+        _fig6(PIE, _STEADY, _FIG6_PIE),
         Size(3, 130),
         Size(1, 1, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
-        remark="With the default 1000 atoms; 2040, the largest number of Figure 4, on its own.",
     ),
     Experiment(
         "fig6b",
