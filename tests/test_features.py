@@ -29,7 +29,7 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     path = tmp_path / "rows.npz"
     code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
     assert (code, said) == (0, "")
-    assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": 0}
+    assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": []}
     rows = np.load(path)
     np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
     assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
@@ -70,8 +70,8 @@ def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path
         (folder / name).write_bytes(b"no picture")
     words = ["-o", tmp_path / "rows.npz", *TINY, "--components", 20]
     code, told, said = run(capsys, "features", folder, *words, "--skip")
-    assert (code, told["n_samples"], told["skipped"], told["width"]) == (0, 15, 1, 14)
-    assert "1 pictures beside the sub-folders are left out (first: loose.png)" in said
+    assert (code, told["n_samples"], len(told["skipped"]), told["width"]) == (0, 15, 1, 14)
+    assert "1 picture beside the sub-folders left out (first: loose.png)" in said
     found = np.load(tmp_path / "rows.npz")
     # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
     assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
@@ -92,7 +92,8 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
     assert code == 1
     assert "broken.png" in said
     code, told, said = run(capsys, *words, "--skip")
-    assert (code, told["n_samples"], told["skipped"]) == (0, 15, 1)
+    assert (code, told["n_samples"], told["skipped"]) == (0, 15, [str(folder / "down" / "broken.png")])
+    assert said.count("broken.png") == 1
     assert "broken.png" in said
     assert "down" in np.load(tmp_path / "rows.npz")["y"]
     for picture in folder.rglob("*.png"):
@@ -132,12 +133,58 @@ def test_labels_of_new_pictures_from_files_to_words(pictures, tmp_path, capsys):
     assert labels.read_text().splitlines() == ["name,label", f"{one},down"]
 
 
+def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_the_cache(pictures, tmp_path, capsys):
+    learned, new = tmp_path / "f", tmp_path / "new.npz"
+    assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, "--save", learned)[0] == 0
+    folder = tmp_path / "some"
+    shutil.copytree(pictures / "down", folder)
+    (folder / "1.png").write_bytes(b"half a pic")
+    words = ["features", folder, "--like", learned, "-o", new, "--jobs", 1, "--cache", tmp_path / "cache"]
+    code, _, said = run(capsys, *words)
+    assert code == 1
+    assert "1.png" in said
+    for _ in range(2):  # computed, and found again
+        code, told, said = run(capsys, *words, "--skip")
+        assert (code, told["skipped"]) == (0, [str(folder / "1.png")])
+        assert "left out: " in said
+        np.testing.assert_allclose(np.load(new)["X"], np.load(tmp_path / "a.npz")["X"][[5, 7, 8, 9]], atol=1e-6)
+    Image.fromarray(np.zeros((7, 7), np.uint8)).save(folder / "1.png")
+    assert "too small for a patch of 16" in run(capsys, *words)[2]
+
+
+def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, capsys):
+    model, other = tmp_path / "m", tmp_path / "b.npz"
+    plain = ["--components", 0]
+    assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, *plain)[0] == 0
+    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--n-atoms", 9, "--max-iter", 0)[0] == 0
+    for choice in (["--coding", "hard"], ["--step", 4], ["--seed", 3], ["--descriptor", "dhog", "--patch", 16]):
+        assert run(capsys, "features", pictures, "-o", other, *TINY, *plain, *choice)[0] == 0
+        code, _, said = run(capsys, "transform", model, other, "-o", tmp_path / "z.npy")
+        assert code == 2, choice
+        assert "another codebook" in said
+        assert "--like" in said
+    assert run(capsys, "transform", model, tmp_path / "a.npz", "-o", tmp_path / "z.npy")[0] == 0
+    code, _, said = run(capsys, "predict", model, pictures / "down" / "0.png", "-o", tmp_path / "l.csv")
+    assert code == 2
+    assert "features --like" in said
+
+
 def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     learned, out = tmp_path / "f", tmp_path / "rows.npz"
     assert run(capsys, "features", pictures, "-o", out, *TINY, "--save", learned)[0] == 0
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", learned, "--words", 16, "--save", learned)
     assert code == 2
     assert "--words, --save: what --like names is already learned" in said
+    for name in ("--like", "--save"):
+        code, _, said = run(capsys, "features", pictures, "-o", out, name, out)
+        assert code == 2
+        assert f"-o and {name} name the same file" in said
+    code, _, said = run(capsys, "features", pictures, "-o", out, "--like", pictures)
+    assert code == 2
+    assert "is a folder; --like names a file" in said
+    code, _, said = run(capsys, "features", out, "-o", tmp_path / "b.npz")
+    assert code == 2
+    assert "is neither a folder nor a picture" in said
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
     assert code == 2
     assert "There is no model file" in said

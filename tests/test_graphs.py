@@ -155,9 +155,10 @@ def test_forms_of_many_batches_are_those_of_the_dense_matrix():
     n, rng = 4 * structure_kernels.BATCH + 90, np.random.default_rng(0)  # a full batch and the rest in each block
     codes = sp.random_array((n, 30), density=0.2, rng=rng, format="csr")
     graph = sp.random_array((n, n), density=0.01, rng=rng, format="csr")
-    S = Structure(rng.standard_normal(n), sp.csr_array(graph + graph.T))
-    expected = codes.toarray().T @ (S @ codes.toarray())
-    np.testing.assert_allclose(S.form(codes), expected, atol=1e-10)
+    for layout in (sp.csr_array, sp.csc_array):
+        S = Structure(rng.standard_normal(n), layout(graph + graph.T))
+        expected = codes.toarray().T @ (S @ codes.toarray())
+        np.testing.assert_allclose(S.form(codes), expected, atol=1e-10)
 
 
 def test_samples_without_codes_add_nothing():

@@ -3,18 +3,21 @@
 import pickle
 import zipfile
 
+import joblib
 import numpy as np
 import pytest
 import skops.io
 from sklearn.decomposition import TruncatedSVD
+from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
 from sparlow import DictionaryLearner, ElasticNet, KLDivergence, SparLow, TraceQuotient
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFile, ModelFileError, load_file, load_model, save
+from sparlow.rivals import SRC
 from tests import cases
 
 X, Y, _ = cases.labelled(60, 12, 20)
@@ -111,14 +114,57 @@ def test_pipelines_from_pictures_to_labels_come_back(coding, tmp_path):
 
 
 def test_pipelines_with_code_are_refused(tmp_path):
-    save(make_pipeline(FunctionTransformer(cases.hide_labels), fitted("pca")), tmp_path / "m.sparlow")
+    with pytest.warns(UserWarning, match=r"must be told to trust.*hide_labels"):
+        save(make_pipeline(FunctionTransformer(cases.hide_labels), fitted("pca")), tmp_path / "m.sparlow")
     with pytest.raises(ModelFileError, match="hide_labels"):
         load_model(tmp_path / "m.sparlow")
 
 
+def test_what_belongs_to_one_run_stays_behind_in_pipelines_too(tmp_path):
+    inner = fitted(callback=lambda row: False)
+    union = FeatureUnion([("codes", inner), ("nothing", "passthrough")]).fit(X, Y)
+    whole = Pipeline([("first", "passthrough"), ("union", union), ("rival", SRC())])
+    whole.fit(X, Y).memory = joblib.Memory(tmp_path)  # which would keep a lambda by its pickle
+    save(whole, tmp_path / "m.sparlow")
+    again = load_model(tmp_path / "m.sparlow")
+    assert again.memory is None
+    assert again["union"].transformer_list[0][1].callback is None
+    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
+    assert whole.memory is not None
+    pyramid = SpatialPyramid(memory=tmp_path)
+    features = make_pipeline(DenseSIFT(), Codebook(8, random_state=0), pyramid)
+    features.fit([cases.stripes(kind, 0) for kind in range(3)])
+    save(features, tmp_path / "m.sparlow")
+    assert load_model(tmp_path / "m.sparlow")[-1].memory is None
+    assert pyramid.memory == tmp_path
+
+
+def test_pipelines_are_saved_when_every_step_is_fitted(tmp_path):
+    with pytest.raises(NotFittedError):
+        save(make_pipeline(TruncatedSVD(3), Normalizer()), tmp_path / "m.sparlow")
+    assert not any(tmp_path.iterdir())
+
+
+def test_indices_of_a_file_lead_nowhere(tmp_path):
+    path = tmp_path / "m.sparlow"
+    features = make_pipeline(DenseSIFT(), Codebook(8, "laplacian", random_state=0), SpatialPyramid())
+    features.fit([cases.stripes(kind, 0) for kind in range(3)])
+    features[1]._coder.templates.codes.indices[:] = 2**30
+    save(features, path)
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_model(path)
+    whole = make_pipeline(fitted(), KNeighborsClassifier(1, algorithm="kd_tree")).fit(X, Y)
+    expected, tree = whole.predict(X), whole[-1]._tree
+    data, places, *rest = tree.__getstate__()
+    tree.__setstate__((data, places + 2**40, *rest))
+    save(whole, path)
+    assert load_model(path).predict(X).tolist() == expected.tolist()
+
+
 def test_types_of_ones_own_must_be_named(tmp_path):
     model = fitted(prior=cases.OwnPrior(tuple(np.full(20, 0.1).tolist()), 0.1))
-    save(model, tmp_path / "m.sparlow")
+    with pytest.warns(UserWarning, match=r"must be told to trust.*WeightedSmoothL1"):
+        save(model, tmp_path / "m.sparlow")
     with pytest.raises(ModelFileError, match=r"WeightedSmoothL1.*trusted"):
         load_model(tmp_path / "m.sparlow")
     assert_same(model, load_model(tmp_path / "m.sparlow", trusted=[cases.OwnPrior]))

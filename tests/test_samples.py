@@ -316,5 +316,11 @@ def test_one_image_is_a_sample_without_a_label(tmp_path):
 def test_names_of_arrays_are_kept_where_each_sample_has_one(tmp_path):
     np.savez(tmp_path / "a.npz", X=X[:2], names=["ant", "bee"])
     assert read(tmp_path / "a.npz").names == ("ant", "bee")
-    np.savez(tmp_path / "a.npz", X=X[:2], names=["ant"])
-    assert read(tmp_path / "a.npz").names is None
+    np.savez(tmp_path / "a.npz", X=X[:2], names=[b"ant", b"bee"])
+    assert read(tmp_path / "a.npz").names == ("ant", "bee")
+    for names in (["ant"], "ant", [["ant"], ["bee"]], [1, 2], np.array(["ant", "bee"], object)):
+        np.savez(tmp_path / "a.npz", X=X[:2], names=names, features=names)
+        found = read(tmp_path / "a.npz")
+        assert (found.names, found.features) == (None, "ant" if isinstance(names, str) else "")
+    np.savez(tmp_path / "a.npz", X_train=X[:2], X_test=X[:3], names=["ant", "bee"])
+    assert read(tmp_path / "a.npz", Reading(part="train")).names is None

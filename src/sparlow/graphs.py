@@ -37,6 +37,7 @@ class Structure:
     ----------
     diagonal : array of shape (n,)
     graph : sparse matrix of shape (n, n), optional
+        Symmetric, as S is: of each pair of samples one entry is looked at.
     factors : array or sparse matrix F of shape (n, c), optional
     core : array K of shape (c, c), optional
 
@@ -105,6 +106,7 @@ def _symmetric(matrix: Array) -> Array:
 def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_array, threads: Threads) -> Array:
     """Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples, for a symmetric graph."""
     n, r = codes.shape
+    graph = None if graph is None else sp.csr_array(graph)
     indptr, indices = codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False)
     diagonal = np.asarray(diagonal if graph is None else diagonal + graph.diagonal(), np.float64)
 

@@ -17,14 +17,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .criteria import CRITERIA
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .estimators.labels import Labels
+from .messages import warn
 from .priors import ElasticNet, KLDivergence
 
 Array = NDArray[Any]
@@ -33,8 +37,8 @@ VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 1"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
 TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, *dict.fromkeys(CRITERIA.values()))
-# plain holders of arrays that skops leaves to its callers: trees of neighbours, sparse matrices
-_HOLDERS = (
+# what scikit-learn's estimators hold and skops leaves to its callers; made sound after loading, see _make_sound
+_HELD = (
     "scipy.sparse._csr.csr_array",
     "sklearn.metrics._dist_metrics.EuclideanDistance32",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
@@ -91,7 +95,8 @@ class ModelFile:
         return np.asarray(labels)
 
 
-def _skops() -> Any:
+def skops_io() -> Any:
+    """The library that model files are written with."""
     try:
         import skops.io
     except ImportError as error:
@@ -102,13 +107,14 @@ def _skops() -> Any:
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted model.
 
-    The file is complete or not there at all: it is written under another name first. A ``callback`` is left out, as it
-    is code.
+    The file is complete or not there at all: it is written under another name first. Callbacks are left out, as they
+    are code, and so are folders of caches (``memory``).
 
     Parameters
     ----------
     model : SparLow, TraceQuotient, DictionaryLearner, Pipeline or ModelFile
-        Fitted. Steps of a pipeline are the library's, also those of ``sparlow.images``, and scikit-learn's.
+        Fitted. Steps of a pipeline are the library's, also those of ``sparlow.images``, and most of scikit-learn's; a
+        warning names those that :func:`load_model` will want to be told of.
     path : path
         The file to write; ``.sparlow`` is the usual ending.
 
@@ -116,32 +122,54 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     held = model if isinstance(model, ModelFile) else ModelFile(model)
     if not isinstance(held.model, ESTIMATORS):
         raise TypeError(f"model must be one of {_names(ESTIMATORS)}, got {type(held.model).__name__}.")
-    check_is_fitted(held.model)
-    held = dataclasses.replace(held, model=_without_callbacks(held.model), version=VERSION)
+    _check_fitted(held.model)
+    held = dataclasses.replace(held, model=_portable(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}
     path = pathlib.Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in: make it first.")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        _skops().dump(content, unfinished, compression=zipfile.ZIP_DEFLATED)
+        skops_io().dump(content, unfinished, compression=zipfile.ZIP_DEFLATED)
+        strangers = _strangers(unfinished, _names_of(TRUSTED))
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+    if strangers:
+        warn(f"{path} holds types that load_model must be told to trust, by trusted=[...]: {', '.join(strangers)}.")
 
 
-def _without_callbacks(model: Any) -> Any:
-    if isinstance(model, Pipeline):
-        model = copy.copy(model)
-        model.steps = [(name, _without_callbacks(step)) for name, step in model.steps]
-        return model
-    if getattr(model, "callback", None) is None and "_skl_callbacks" not in vars(model):
-        return model
+def _portable(model: Any) -> Any:
+    """A copy without what belongs to one run or one machine: callbacks, and folders of caches; steps likewise."""
+    if not isinstance(model, BaseEstimator):
+        return model  # "passthrough"
     model = copy.copy(model)
-    model.__dict__.pop("_skl_callbacks", None)
-    if hasattr(model, "callback"):
-        model.callback = None
+    vars(model).pop("_skl_callbacks", None)
+    for name in ("callback", "memory"):
+        if hasattr(model, name):
+            setattr(model, name, None)
+    for name in ("steps", "transformer_list"):
+        if hasattr(model, name):
+            setattr(model, name, [(label, _portable(step)) for label, step in getattr(model, name)])
     return model
+
+
+def _check_fitted(model: Any) -> None:
+    """Every step of a pipeline, of which scikit-learn looks at the last."""
+    for _, step in getattr(model, "steps", ()):
+        if isinstance(step, BaseEstimator):
+            _check_fitted(step)
+    check_is_fitted(model)
+
+
+def _names_of(kinds: Iterable[type]) -> list[str]:
+    """What skops calls the types that are trusted."""
+    return [*_HELD, *(f"{kind.__module__}.{kind.__qualname__}" for kind in (*kinds, *_kin()))]
+
+
+def _strangers(path: pathlib.Path, names: list[str]) -> list[str]:
+    """Types in a file that are not among those named."""
+    return sorted(set(skops_io().get_untrusted_types(file=path)) - set(names))
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> Any:
@@ -170,19 +198,20 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         If the file is foreign or damaged.
 
     """
-    skops, path = _skops(), pathlib.Path(path)
+    skops, path = skops_io(), pathlib.Path(path)
     if path.is_dir():
         raise FileNotFoundError(f"{path} is a folder, no model file: the model comes first, then the samples.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
-    names = [*_HOLDERS, *(f"{kind.__module__}.{kind.__qualname__}" for kind in (*TRUSTED, *_of_images(), *trusted))]
+    names = _names_of((*TRUSTED, *trusted))
     try:
-        strangers = sorted(set(skops.get_untrusted_types(file=path)) - set(names))
+        strangers = _strangers(path, names)
         content = None if strangers else skops.load(path, trusted=names)
+        _make_sound(content)
     except Exception as error:  # whatever a damaged file provokes
         raise ModelFileError(
             f"{path} is not a SparLow model, or it is damaged ({_brief(error)}). Models are written by sparlow.save "
-            "and by the command sparlow fit."
+            "and by the commands sparlow fit and sparlow features --save."
         ) from error
     if strangers:
         raise ModelFileError(
@@ -192,12 +221,28 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
     return _checked(content, path)
 
 
-def _of_images() -> tuple[type, ...]:
-    """The steps from pictures to rows, and what they hold."""
-    from .images import DHOG, Codebook, DenseSIFT, HistogramIntersection, SpatialPyramid
+def _kin() -> tuple[type, ...]:
+    """The steps from pictures to rows with what they hold, and the rivals."""
+    from . import images, rivals
     from .images.coders import CODERS
 
-    return DenseSIFT, DHOG, Codebook, SpatialPyramid, HistogramIntersection, *CODERS
+    found = [getattr(room, name) for room in (images, rivals) for name in room.__all__]
+    return *(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseEstimator)), *CODERS
+
+
+def _make_sound(part: Any) -> None:
+    """Let no indices from a file lead a compiled loop astray: sparse matrices are checked, trees grown anew."""
+    if isinstance(part, (list, tuple, dict)):
+        for item in part.values() if isinstance(part, dict) else part:
+            _make_sound(item)
+    elif sp.issparse(part) and part.format in ("csr", "csc"):
+        part.check_format(full_check=True)
+    elif hasattr(part, "__dict__") and not isinstance(part, type):
+        tree = vars(part).get("_tree")
+        if isinstance(tree, (KDTree, BallTree)):
+            options = part.effective_metric_params_ or {}
+            part._tree = type(tree)(part._fit_X, part.leaf_size, metric=part.effective_metric_, **options)
+        _make_sound(vars(part))
 
 
 def _checked(content: Any, path: pathlib.Path) -> ModelFile:
@@ -208,7 +253,7 @@ def _checked(content: Any, path: pathlib.Path) -> ModelFile:
     parts = [part.name for part in dataclasses.fields(ModelFile)]
     try:
         held = ModelFile(**{name: content[name] for name in parts})
-        check_is_fitted(held.model)
+        _check_fitted(held.model)
     except (KeyError, TypeError, NotFittedError) as error:
         raise ModelFileError(f"{path} is damaged: {_brief(error)}.") from error
     if not isinstance(held.model, ESTIMATORS):

@@ -52,6 +52,8 @@ class Samples:
         The file or folder.
     bare : array of bool of shape (n,), optional
         Which samples have no label, −1 in ``y`` as it is for those whose label is −1.
+    features : str
+        What made rows of pictures, if ``sparlow features`` did.
 
     """
 
@@ -62,6 +64,7 @@ class Samples:
     names: tuple[str, ...] | None = None
     source: str = ""
     bare: Array | None = None
+    features: str = ""
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -232,9 +235,20 @@ def _read_npz(path: pathlib.Path, how: Reading) -> Samples:
         if size is None and "shape" in keys and np.size(arrays["shape"]) == 2:
             size = tuple(int(side) for side in np.ravel(arrays["shape"]))  # type: ignore[assignment]
         values, y = _npz_arrays(arrays, keys, path, how.part)
-        names = arrays["names"] if "names" in keys else ()
+        names, features = _npz_words(arrays, "names", keys), _npz_words(arrays, "features", keys)
     X, shape = _as_rows(values, path, size)
-    return Samples(X, y, shape, names=tuple(map(str, names)) if len(names) == len(X) else None)
+    named = tuple(names.tolist()) if names.shape == (len(X),) else None
+    return Samples(X, y, shape, names=named, features=str(features) if features.ndim == 0 else "")
+
+
+def _npz_words(arrays: Any, key: str, keys: list[str]) -> Array:
+    """An array of strings, or an empty one where there is none of that name; names of two parts are nobody's."""
+    if key not in keys or any(name.endswith("_train") for name in keys):
+        return np.empty(0, str)
+    try:
+        return np.asarray(arrays[key].astype(str)) if arrays[key].dtype.kind in "US" else np.empty(0, str)
+    except ValueError:  # objects, which are not read
+        return np.empty(0, str)
 
 
 def _npz_arrays(arrays: Any, keys: list[str], path: pathlib.Path, part: str | None) -> tuple[Array, Array | None]:

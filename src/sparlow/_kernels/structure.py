@@ -20,9 +20,10 @@ def add_diagonal_form(indptr, indices, data, weights, out):
 
 @kernel
 def add_graph_form(first, weights, graph_indptr, graph_indices, graph_data, indptr, indices, data, out):
-    """Add P = Σᵢ φᵢ (½ wᵢ φᵢ + Σⱼ Gᵢⱼ φⱼ)ᵀ over j > i, for the rows i of a symmetric G from ``first`` on.
+    """Add P = Σᵢ φᵢ (½ wᵢ φᵢ + Σⱼ Gᵢⱼ φⱼ)ᵀ over each pair once, for the rows i of a symmetric G from ``first`` on.
 
-    P + Pᵀ is the form of G with w for its diagonal. A batch of samples at a time, atom by atom: each row of
+    P + Pᵀ is the form of G with w for its diagonal. Of the pairs i < j those with an odd sum count in row j, the others
+    in row i, so that all rows have as much work. A batch of samples at a time, atom by atom: each row of
     ``out``, which as a whole is too large for the cache, is then read and written once for a batch instead of once for
     each nonzero.
     """
@@ -36,8 +37,9 @@ def add_graph_form(first, weights, graph_indptr, graph_indices, graph_data, indp
                 total[a] = 0.0
             _add_code(0.5 * weights[i], own, indptr, indices, data, total)
             for e in range(graph_indptr[i], graph_indptr[i + 1]):
-                if graph_indices[e] > own:
-                    _add_code(graph_data[e], graph_indices[e], indptr, indices, data, total)
+                j = graph_indices[e]
+                if (j > own) != ((j + own) % 2 == 1):
+                    _add_code(graph_data[e], j, indptr, indices, data, total)
         samples, values = _by_atoms(indptr[first + start : first + stop + 1], indices, data, ends)
         _add_products(samples, values, ends, sums, out)
 
@@ -47,7 +49,7 @@ def _add_code(weight, sample, indptr, indices, data, out):
     """Add a multiple of a code to a dense row."""
     atoms, values = indices[indptr[sample] : indptr[sample + 1]], data[indptr[sample] : indptr[sample + 1]]
     for s in range(atoms.shape[0]):
-        out[np.uint32(atoms[s])] += weight * values[s]
+        out[np.uint32(atoms[s])] += weight * values[s]  # unsigned: no look for indices from the end
 
 
 @part

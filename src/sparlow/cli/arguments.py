@@ -123,14 +123,26 @@ def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None =
         samples = read(path, how)
     except (SamplesError, OSError) as error:
         raise UserError(str(error)) from error
-    expected = None if held is None else int(held.model.n_features_in_)
-    if expected is not None and samples.X.shape[1] != expected:
-        form = "" if held is None or held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
+    if held is not None:
+        _check_kin(samples, held, path)
+    return samples
+
+
+def _check_kin(samples: Samples, held: ModelFile, path: str) -> None:
+    """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
+    made, expected = held.data.get("features"), int(held.model.n_features_in_)
+    advice = " Make rows of pictures by sparlow features --like, with what the first run did --save." if made else ""
+    if samples.X.shape[1] != expected:
+        form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
         raise UserError(
             f"{path}: samples have {samples.X.shape[1]} numbers, but the model was learned from samples of "
-            f"{expected}{form}."
+            f"{expected}{form}.{advice}"
         )
-    return samples
+    if made and samples.features and made != samples.features:
+        raise UserError(
+            f"{path}: these rows were made with another codebook, other components or other choices than those that "
+            f"the model was learned from, so their numbers mean something else.{advice}"
+        )
 
 
 def read_model(path: str) -> ModelFile:

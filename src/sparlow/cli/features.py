@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import pathlib
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..models import ModelFileError, load_model, save
+from ..models import ModelFile, ModelFileError, load_file, save, skops_io
 from ..samples import IMAGE_SUFFIXES, is_image
 from .arguments import SEED, threads, whole, writable
 from .terminal import INTERRUPTED, OK, Terminal, UserError
@@ -24,7 +27,7 @@ EXAMPLES = """\
 FOLDER has a sub-folder for each class, or pictures alone, or is one picture. FILE is a .npz with X (rows), names
 (files) and y (classes, where there are sub-folders). Codebook and components are learned from the pictures given, so
 rows of two runs cannot be mixed, unless the second is made --like what the first has saved. The array features is a
-digest of codebook and components: rows with the same one go together."""
+digest of what made them: a model refuses rows of another."""
 
 # what is learned and how, with its default; a saved one has it all
 _CHOICES = {
@@ -40,7 +43,7 @@ _CHOICES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
-    parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class")
+    parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
     parser.add_argument("--save", metavar="FEATURES", help="keep what was learned in a file, for new pictures")
     parser.add_argument("--like", metavar="FEATURES", help="learn nothing: rows as those of the run that saved this")
@@ -66,26 +69,38 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = writable(arguments.output)
     if path.suffix.lower() != ".npz":
         raise UserError(f"{path.name}: rows are written as .npz.")
-    keep = None if arguments.save is None else writable(arguments.save)
+    _check_files(arguments)
     known = _known(arguments)
     files, labels = _pictures(pathlib.Path(arguments.folder), terminal)
-    rows, kept, learned = _rows(files, known, arguments, terminal)
-    names = np.array([str(files[place]) for place in kept])
-    arrays: dict[str, Any] = {"X": rows, "names": names, "features": np.array(_digest(learned))}
+    found = _described(files, known, arguments, terminal)
+    names = np.array([str(files[place]) for place in found.kept])
+    arrays: dict[str, Any] = {"X": found.rows, "names": names, "features": np.array(found.learned.data["features"])}
     if labels:
-        arrays["y"] = np.array(labels)[kept]
+        arrays["y"] = np.array(labels)[found.kept]
     np.savez(path, **arrays)
-    if keep is not None:
-        save(_at_rest(learned), keep)
-    skipped = len(files) - len(kept)
-    payload = {"output": str(path), "n_samples": len(kept), "width": rows.shape[1], "skipped": skipped}
-    left = f", {skipped} left out" if skipped else ""
-    also = "" if keep is None else f"; for new pictures: --like {keep}"
-    terminal.result(payload, f"{path}: {len(kept)} pictures, {rows.shape[1]} numbers each{left}{also}")
+    if arguments.save is not None:
+        save(_at_rest(found.learned), arguments.save)
+    count, width = found.rows.shape
+    payload = {"output": str(path), "n_samples": count, "width": width, "skipped": found.skipped}
+    left = f", {len(found.skipped)} left out" if found.skipped else ""
+    also = "" if arguments.save is None else f"; for new pictures: --like {arguments.save}"
+    told = f"{count} picture{'s' if count > 1 else ''}, {width} numbers each"
+    terminal.result(payload, f"{path}: {told}{left}{also}")
     return OK
 
 
-def _known(arguments: argparse.Namespace) -> Pipeline | None:
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Rows and what was learned go to files of their own, which can be written; said before the work."""
+    for name in ("save", "like"):
+        other = getattr(arguments, name)
+        if other is not None and pathlib.Path(other).resolve() == pathlib.Path(arguments.output).resolve():
+            raise UserError(f"-o and --{name} name the same file: rows and what makes them need one each.")
+    if arguments.save is not None:
+        writable(arguments.save)
+        skops_io()
+
+
+def _known(arguments: argparse.Namespace) -> ModelFile | None:
     """What --like names; without it the choices that were left out get their defaults."""
     if arguments.like is None:
         for name, value in _CHOICES.items():
@@ -95,11 +110,13 @@ def _known(arguments: argparse.Namespace) -> Pipeline | None:
     given = [f"--{name}" for name in (*_CHOICES, "save") if getattr(arguments, name) is not None]
     if given:
         raise UserError(f"{', '.join(given)}: what --like names is already learned and saved, leave this out.")
+    if pathlib.Path(arguments.like).is_dir():
+        raise UserError(f"{arguments.like} is a folder; --like names a file that sparlow features --save wrote.")
     try:
-        known = load_model(arguments.like)
+        known = load_file(arguments.like)
     except (ModelFileError, OSError) as error:
         raise UserError(str(error)) from error
-    if not (isinstance(known, Pipeline) and [name for name, _ in known.steps][:3] == _STAGES):
+    if "features" not in known.data or not isinstance(known.model, Pipeline):
         raise UserError(f"{arguments.like} was not written by sparlow features --save: it holds something else.")
     return known
 
@@ -108,13 +125,16 @@ def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Pa
     """Files and their classes; no classes where pictures lie in the folder itself."""
     if folder.is_file() and is_image(folder, folder.parent):
         return [folder], []
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is neither a folder nor a picture ({', '.join(sorted(IMAGE_SUFFIXES))}).")
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}.")
+        raise UserError(f"There is no folder or picture {folder}.")
     classes = sorted(child for child in folder.iterdir() if child.is_dir())
     found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if is_image(file, folder)]
     files = [file for file in sorted(folder.iterdir()) if is_image(file, folder)]
     if found and files:
-        terminal.warn(f"{len(files)} pictures beside the sub-folders are left out (first: {files[0].name}).")
+        many = "1 picture" if len(files) == 1 else f"{len(files)} pictures"
+        terminal.warn(f"{many} beside the sub-folders left out (first: {files[0].name}).")
     if found:
         return [file for file, _ in found], [label for _, label in found]
     if not files:
@@ -123,9 +143,10 @@ def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Pa
 
 
 _STAGES = ["descriptors", "codebook", "pyramid"]
+_OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
 
 
-def _stages(known: Pipeline | None, arguments: argparse.Namespace, verbose: int) -> tuple[Any, Any, Any]:
+def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int) -> tuple[Any, Any, Any]:
     """Descriptors, codebook and pyramid: those already learned, or new ones."""
     from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 
@@ -135,35 +156,47 @@ def _stages(known: Pipeline | None, arguments: argparse.Namespace, verbose: int)
         words = Codebook(arguments.words, arguments.coding, random_state=arguments.seed)
         pyramid = SpatialPyramid(pooling="mean" if arguments.coding == "hard" else "max")
     else:
-        descriptors, words, pyramid = (known[name] for name in _STAGES)
+        descriptors, words, pyramid = (known.model[name] for name in _STAGES)
     descriptors.set_params(on_error="skip" if arguments.skip else "raise")
     words.set_params(n_jobs=arguments.jobs, verbose=verbose)
     pyramid.set_params(memory=arguments.cache, n_jobs=arguments.jobs, verbose=verbose)
     return descriptors, words, pyramid
 
 
-def _rows(
-    files: list[pathlib.Path], known: Pipeline | None, arguments: argparse.Namespace, terminal: Terminal
-) -> tuple[Any, Any, Pipeline]:
-    """Rows of the pictures that can be read, which these are, and what made them."""
+@dataclass(frozen=True)
+class _Described:
+    rows: Any  # of the pictures that can be read
+    kept: Any  # which these are
+    skipped: list[str]  # the others
+    learned: ModelFile  # what made the rows
+
+
+def _described(
+    files: list[pathlib.Path], known: ModelFile | None, arguments: argparse.Namespace, terminal: Terminal
+) -> _Described:
+    """Rows of pictures by what is known, or by what is learned from them."""
     descriptors, words, pyramid = _stages(known, arguments, int(terminal.lively))
     try:
-        bags = descriptors.fit(files).transform(files)
-        codes = (words.fit(bags) if known is None else words).transform(bags)
-        rows = (pyramid.fit(codes) if known is None else pyramid).transform(codes)
+        with warnings.catch_warnings():  # pictures left out are named below
+            warnings.filterwarnings("ignore", message=r".* could not be used and count as empty")
+            bags = descriptors.fit(files).transform(files)
+            codes = (words.fit(bags) if known is None else words).transform(bags)
+            rows = (pyramid.fit(codes) if known is None else pyramid).transform(codes).tocsr()
     except KeyboardInterrupt:
         said = f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR a stopped run goes on"
         raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
+    for _, _, reason in pyramid.skipped_:
+        terminal.warn(f"left out: {reason}")
     kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
-    rows = rows.tocsr()[kept]
+    rows = rows[kept]
     if known is None:
-        known = Pipeline([*zip(_STAGES, (descriptors, words, pyramid), strict=True), *_reduction(rows, arguments)])
-    after = known[len(_STAGES) :]
-    if not len(after):
-        return rows.toarray(), kept, known
-    return after.transform(rows).astype(np.float32), kept, known
+        stages = [*zip(_STAGES, (descriptors, words, pyramid), strict=True), *_reduction(rows, arguments)]
+        known = ModelFile(Pipeline(stages), data={"features": _digest(dict(stages))})
+    after = known.model[len(_STAGES) :]
+    rows = after.transform(rows).astype(np.float32) if len(after) else rows.toarray()
+    return _Described(rows, kept, [str(name) for _, name, _ in pyramid.skipped_], known)
 
 
 def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]]:
@@ -182,16 +215,23 @@ def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]
     return [("components", axes.fit(rows.toarray() if few else rows)), ("norm", Normalizer())]
 
 
-def _digest(learned: Pipeline) -> str:
-    """A number that tells codebook and components from others."""
-    import joblib
+def _digest(stages: dict[str, Any]) -> str:
+    """A number that tells these rows from those of other descriptors, codebooks and components."""
+    digest = hashlib.sha256()
+    for stage in (stages[name] for name in _STAGES):
+        choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
+        digest.update(f"{type(stage).__name__} {sorted(choices.items())}".encode())
+    axes = stages.get("components")
+    for array in (stages["codebook"].words_, *(() if axes is None else (axes.mean_, axes.components_))):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
-    words, axes = learned["codebook"].words_, learned.named_steps.get("components")
-    return str(joblib.hash(words if axes is None else (words, axes.mean_, axes.components_)))
 
-
-def _at_rest(learned: Pipeline) -> Pipeline:
-    """Without what belongs to this run alone: folders, threads, progress."""
-    learned["codebook"].set_params(n_jobs=None, verbose=0)
-    learned["pyramid"].set_params(memory=None, n_jobs=None, verbose=0)
+def _at_rest(learned: ModelFile) -> ModelFile:
+    """Without what belongs to this run alone: threads, progress, pictures left out."""
+    descriptors, words, pyramid = (learned.model[name] for name in _STAGES)
+    descriptors.set_params(on_error="raise")
+    words.set_params(n_jobs=None, verbose=0)
+    pyramid.set_params(n_jobs=None, verbose=0)
+    words.skipped_, pyramid.skipped_ = [], []
     return learned

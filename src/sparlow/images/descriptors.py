@@ -83,7 +83,7 @@ class _Extractor:
             height, width = levels.shape
             raise UnreadableImageError(
                 f"Cannot use the image {name_of(image)}: it is {width} × {height} pixels as it is used, too small for "
-                f"a patch of {largest}. Enlarge it, or choose a smaller patch."
+                f"a patch of {largest}. Enlarge it, or learn with a smaller patch."
             )
 
     def _fill(self, levels: Array, white: int, window: _Window, grid: _Grid, descriptors: Array) -> None:
