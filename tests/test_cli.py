@@ -132,7 +132,7 @@ def test_evaluate_a_saved_model(folder, capsys):
 
 @pytest.mark.parametrize("criterion", ["lda", "sda", "pca"])
 def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
-    model, data = tmp_path / "m.sparlow", tmp_path / "new.npz"
+    model, data, page = tmp_path / "m.sparlow", tmp_path / "new.npz", tmp_path / "page.html"
     words = ("--criterion", criterion, "--n-atoms", "20", "--max-iter", "0", "--jobs", "1")
     assert run(capsys, "fit", folder / "train.npz", "-o", model, *words)[0] == 0
     X, y = DIGITS.data[200:260], DIGITS.target[200:260]
@@ -141,7 +141,7 @@ def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
     assert (code, "does not know the labels 18, 19: samples" in said) == (0, True)
     assert told["methods"][0]["accuracy"]["1NN"] > 0.4
     np.savez(data, X=X, y=np.where(y % 2, "odd", "even"))
-    for command in (["evaluate", model, data], ["report", model, data, "--train", folder / "train.npz", "-o", model]):
+    for command in (["evaluate", model, data], ["report", model, data, "--train", folder / "train.npz", "-o", page]):
         code, told, said = run(capsys, *command, "--classifiers", "1NN")
         assert (code, told) == (2, None)
         assert "none of its labels (even, odd) is known to" in said
@@ -331,7 +331,11 @@ WRONG = {
     "no model": (["inspect", "{missing}"], "no model file"),
     "swapped": (["evaluate", "{folder}", "{model}"], "is a folder, no model file: the model comes first"),
     "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
-    "foreign model": (["inspect", "{train}"], "not a SparLow model"),
+    "foreign model": (["inspect", "{train}"], "holds samples, no model: the model comes first"),
+    "model as samples": (["evaluate", "{model}"], "holds what sparlow has learned, where samples are expected"),
+    "samples to write over": (["fit", "{train}", "-o", "{train}"], "is read by this command: name another"),
+    "label column of arrays": (["fit", "{train}", "-o", "{out}", "--label-column", "y"], "is for tables"),
+    "part of a folder": (["fit", "{folder}", "-o", "{out}", "--part", "test"], "is for .npz files of two parts"),
     "damaged model": (["transform", "{broken}", "{train}", "-o", "{out}.npy"], "damaged"),
     "no folder to write into": (["fit", "{train}", "-o", "{missing}/x/m"], "no folder"),
     "a folder to write": (["fit", "{train}", "-o", "{folder}"], "is a folder"),

@@ -49,7 +49,7 @@ def test_files_are_read_from_the_folder_named(tmp_path, monkeypatch):
         datasets.load("orl")
     monkeypatch.delenv("SPARLOW_DATA")
     assert not datasets.available("usps")
-    with pytest.raises(FileNotFoundError, match=r"Set SPARLOW_DATA.*LeCun.*put there mnist.npz, or train-images"):
+    with pytest.raises(FileNotFoundError, match=r"by SPARLOW_DATA.*LeCun.*put there mnist.npz, or train-images"):
         datasets.load("mnist")
     with pytest.raises(ValueError, match="digits, usps"):
         datasets.load("imagenet")

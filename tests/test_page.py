@@ -386,6 +386,14 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     assert (code, "--train-labels or --label-column" in said) == (2, True)
     code, _, said = run(*parts, "--train-part", "all")
     assert (code, "name it by --train" in said) == (2, True)
+    # without TRAIN the saved model is judged on what it has not seen, and one learned anew where it has seen DATA
+    assert run(*parts)[:2] == (0, expected)
+    assert "The saved model on the 60 samples" in (tmp_path / "page.html").read_text()
+    assert run("report", model, both, "--part", "train", *few)[0] == 0
+    assert "learned anew from 168 of the samples" in (tmp_path / "page.html").read_text()
+    np.savez(tmp_path / "other.npz", X=new, y=np.where(labels > 4, "many", "few"))
+    assert run("report", model, tmp_path / "other.npz", *few)[0] == 0
+    assert "learned anew from 42 of the samples" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("wrong", [0, 1])

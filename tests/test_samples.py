@@ -324,3 +324,17 @@ def test_names_of_arrays_are_kept_where_each_sample_has_one(tmp_path):
         assert (found.names, found.features) == (None, "ant" if isinstance(names, str) else "")
     np.savez(tmp_path / "a.npz", X_train=X[:2], X_test=X[:3], names=["ant", "bee"])
     assert read(tmp_path / "a.npz", Reading(part="train")).names is None
+
+
+def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("name,z1,z2\nant.png,1,2\nbee.png,3,4\n")
+    found = read(path)
+    assert (found.names, found.y, found.feature_names) == (("ant.png", "bee.png"), None, ("z1", "z2"))
+    path.write_text("name,kind,z1\nant.png,small,1\nbee.png,big,3\n")
+    found = read(path)
+    assert (found.names, found.y.tolist()) == (("ant.png", "bee.png"), ["small", "big"])
+    path.write_text("name,z1\nant.png,1\nbee.png,3\n")
+    assert read(path, Reading(label_column="name")).y.tolist() == ["ant.png", "bee.png"]
+    path.write_text("name,z1\n5,1\n6,3\n")  # numbers are a column like others
+    assert read(path).feature_names == ("name", "z1")

@@ -20,6 +20,22 @@ def test_quick_sizes_leave_enough_to_learn_from(one):
         assert n >= 3 * classes, entry
 
 
+def test_what_sets_or_panels_share_is_one_on_another_set():
+    one = named("fig3")[0]
+    assert [(e.panel, e.name) for e in one.at(one.quick, "digits")] == [
+        ("digits", "K-SVD"),
+        ("digits", "ODL"),
+        ("digits", "RLS-DLA"),
+    ]
+    one = named("table2a")[0]
+    moved = one.at(one.quick, "digits")
+    assert {e.panel for e in moved} == {"digits"}
+    assert len({e.name for e in moved}) == len(moved)
+    assert not {"LLC", "KSPM", "ScSPM"} & {e.method for e in moved + named("table3")[0].at(one.quick, "digits")}
+    one = named("fig7")[0]  # panels of different methods stay
+    assert [e.panel for e in one.at(one.quick, "digits")] == [e.panel for e in one.at(one.quick)]
+
+
 def test_every_entry_names_a_method_a_form_and_known_options():
     for one in EXPERIMENTS:
         assert one.kind in TABLES, one.name

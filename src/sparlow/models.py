@@ -209,6 +209,8 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         content = None if strangers else skops.load(path, trusted=names)
         _make_sound(content)
     except Exception as error:  # whatever a damaged file provokes
+        if path.suffix.lower() in (".npz", ".npy", ".csv", ".parquet"):
+            raise ModelFileError(f"{path} holds samples, no model: the model comes first, then the samples.") from error
         raise ModelFileError(
             f"{path} is not a SparLow model, or it is damaged ({_brief(error)}). Models are written by sparlow.save "
             "and by the commands sparlow fit and sparlow features --save."

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from ..criteria import CRITERIA, Criterion
 from ..dictionaries import LEARNERS
 from ..estimators import SparLow
@@ -114,6 +116,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Samples:
     """The samples in DATA; with a model, in the form that it was learned from."""
+    _check_reading(arguments, pathlib.Path(path), held)
     size = arguments.size or (held.image_shape if held is not None and holds_images(pathlib.Path(path)) else None)
     columns = None if held is None else held.feature_names
     how = Reading(
@@ -128,10 +131,24 @@ def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None =
     return samples
 
 
+def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: ModelFile | None) -> None:
+    """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
+    table = path.suffix.lower() in (".csv", ".tsv", ".txt", ".parquet")
+    if arguments.label_column is not None and not table:
+        raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
+    if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
+        raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
+    if held is not None and "features" in held.data and holds_images(path):
+        raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
+
+
+_LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
+
+
 def _check_kin(samples: Samples, held: ModelFile, path: str) -> None:
     """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
     made, expected = held.data.get("features"), int(held.model.n_features_in_)
-    advice = " Make rows of pictures by sparlow features --like, with what the first run did --save." if made else ""
+    advice = _LIKE if made else ""
     if samples.X.shape[1] != expected:
         form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
         raise UserError(
@@ -151,14 +168,21 @@ def read_model(path: str) -> ModelFile:
         held = load_file(path)
     except (ModelFileError, OSError) as error:
         raise UserError(str(error)) from error
+    if "features" in held.data and not isinstance(held.model, SparLow):
+        raise UserError(f"{path} holds what sparlow features --save has learned: it is used as features --like {path}.")
     if not isinstance(held.model, SparLow):
-        raise UserError(f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models.")
+        said = "use it in Python, by sparlow.load_model" if isinstance(held.model, Pipeline) else "not other models"
+        raise UserError(
+            f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models: {said}."
+        )
     return held
 
 
-def writable(path: str) -> pathlib.Path:
-    """A file to write, after a look at its folder: a long fit should not end with a wrong path."""
+def writable(path: str, *read: str | None) -> pathlib.Path:
+    """A file to write, after a look at its folder: a long fit should not end with a wrong path, or without its DATA."""
     target = pathlib.Path(path)
+    if any(target.resolve() == pathlib.Path(other).resolve() for other in read if other is not None):
+        raise UserError(f"{path} is read by this command: name another file to write.")
     if target.is_dir():
         raise UserError(f"{path} is a folder: name a file to write.")
     if not target.parent.is_dir():
@@ -216,8 +240,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_model(arguments: argparse.Namespace) -> SparLow:
-    """The model that the arguments describe, not fitted."""
+def build_model(arguments: argparse.Namespace, start: ModelFile | None = None) -> SparLow:
+    """The model that the arguments describe, not fitted; ``start`` has its first dictionary."""
     same = (
         "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
         "refresh_every solver normalize normalize_embedding tol"
@@ -225,7 +249,7 @@ def build_model(arguments: argparse.Namespace) -> SparLow:
     return SparLow(
         _criterion(arguments),
         prior=_prior(arguments),
-        dictionary=arguments.dictionary if arguments.start is None else read_model(arguments.start).model.dictionary_,
+        dictionary=arguments.dictionary if start is None else start.model.dictionary_,
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         **{name: getattr(arguments, name) for name in same.split()},

@@ -72,8 +72,14 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     _check_files(arguments)
     known = _known(arguments)
     files, labels = _pictures(pathlib.Path(arguments.folder), terminal)
+    if len(files) == 1 and known is None and arguments.components != 0:
+        raise UserError(
+            f"{files[0]}: nothing can be learned from one picture. Name what was learned from others by --like, give "
+            "more pictures, or --components 0."
+        )
     found = _described(files, known, arguments, terminal)
-    names = np.array([str(files[place]) for place in found.kept])
+    home = files[0].parent if len(files) == 1 and not labels else pathlib.Path(arguments.folder)
+    names = np.array([files[place].relative_to(home).as_posix() for place in found.kept])
     arrays: dict[str, Any] = {"X": found.rows, "names": names, "features": np.array(found.learned.data["features"])}
     if labels:
         arrays["y"] = np.array(labels)[found.kept]
@@ -175,6 +181,8 @@ def _described(
     files: list[pathlib.Path], known: ModelFile | None, arguments: argparse.Namespace, terminal: Terminal
 ) -> _Described:
     """Rows of pictures by what is known, or by what is learned from them."""
+    from ..images import UnreadableImageError
+
     descriptors, words, pyramid = _stages(known, arguments, int(terminal.lively))
     try:
         with warnings.catch_warnings():  # pictures left out are named below
@@ -182,6 +190,8 @@ def _described(
             bags = descriptors.fit(files).transform(files)
             codes = (words.fit(bags) if known is None else words).transform(bags)
             rows = (pyramid.fit(codes) if known is None else pyramid).transform(codes).tocsr()
+    except UnreadableImageError as error:
+        raise UserError(f"{str(error).rstrip('.')}. With --skip such pictures are left out.") from error
     except KeyboardInterrupt:
         said = f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR a stopped run goes on"
         raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
@@ -208,7 +218,7 @@ def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]
     if arguments.components == 0:
         return []
     if n < 2:
-        raise UserError("One picture has no principal components: give more, or --components 0.")
+        raise UserError("One picture that can be read has no principal components: give more, or --components 0.")
     count = min(arguments.components or max(min(n // 2, 1000), 1), n - 1, width)
     few = 2 * count > min(n, width)  # then the dense rows are small; many pictures stay sparse
     axes = PCA(count, svd_solver="full" if few else "arpack", random_state=arguments.seed)

@@ -13,7 +13,7 @@ from ..estimators import SparLow
 from ..evaluation import in_order, known_rows
 from ..models import ModelFile, save
 from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, writable
+from .arguments import add_data, add_model, build_model, read_data, read_model, writable
 from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
@@ -36,9 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, learn, save."""
-    path = writable(arguments.output)
-    model = build_model(arguments)
-    samples = read_data(arguments, arguments.data)
+    path = writable(arguments.output, arguments.data)
+    start = None if arguments.start is None else read_model(arguments.start)
+    model = build_model(arguments, start)
+    samples = read_data(arguments, arguments.data, start)
     check_labelled(model, samples)
     terminal.note(describe(samples))
     began = time.perf_counter()

@@ -13,7 +13,7 @@ from ..evaluation import CLASSIFIERS, known_rows
 from ..models import ModelFile
 from ..samples import Samples, tidy_labels
 from .arguments import add_data, read_data, read_model, writable
-from .terminal import OK, Terminal, UserError
+from .terminal import OK, Terminal, UserError, table
 from .transform import write_csv, write_parquet
 
 Array = NDArray[Any]
@@ -22,25 +22,27 @@ SUMMARY = "label new samples with a saved model, or predict their targets"
 EXAMPLES = """\
   sparlow predict faces.sparlow new_faces/ -o labels.csv
   sparlow predict digits.sparlow new.npy --classifier SVM -o labels.npy
+  sparlow predict faces.sparlow who.png
 
 Labels are those of the nearest training sample in the embedding, or of an SVM that learns from the training samples.
 Models of real targets (--criterion mvr and smvr) predict these by their ridge regression. FILE is .csv or .parquet
-(columns name, if samples have names, and label or target), or .npy. Labels in DATA are not looked at."""
+(columns name, if samples have names, and label or target), or .npy; without it they are printed. Labels in DATA are not
+looked at."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .parquet or .npy")
+    parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
     parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
     add_data(parser)
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, label, write."""
-    path = writable(arguments.output)
-    if path.suffix.lower() not in (".csv", ".parquet", ".npy"):
+    path = None if arguments.output is None else writable(arguments.output, arguments.model, arguments.data)
+    if path is not None and path.suffix.lower() not in (".csv", ".parquet", ".npy"):
         raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
     held = read_model(arguments.model)
     samples = read_data(arguments, arguments.data, held)
@@ -48,11 +50,16 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         found, what = np.asarray(held.model.predict(samples.X)), "target"
     else:
         found, what = labels_given(held, samples, arguments.classifier), "label"
-    _write(path, found, samples, what)
-    payload = {"output": str(path), "n_samples": len(found), "what": what}
+    columns = _columns(found, samples, what)
+    payload: dict[str, Any] = {"n_samples": len(found), "what": what}
     if what == "label":
         payload["counts"] = {str(label): int(np.sum(found == label)) for label in np.unique(found)}
-    terminal.result(payload, f"{path}: {len(found)} {what}s")
+    if path is None:
+        lines = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
+        terminal.result({**payload, **columns}, table(lines, list(columns)))
+    else:
+        _write(path, found, columns)
+        terminal.result({"output": str(path), **payload}, f"{path}: {len(found)} {what}{'s' * (len(found) > 1)}")
     return OK
 
 
@@ -66,13 +73,16 @@ def labels_given(held: ModelFile, samples: Samples, classifier: str) -> Array:
     return tidy_labels(CLASSIFIERS[classifier](Z, words, held.model.transform(samples.X)))
 
 
-def _write(path: pathlib.Path, found: Array, samples: Samples, what: str) -> None:
-    if path.suffix.lower() == ".npy":
-        np.save(path, found)
-        return
+def _columns(found: Array, samples: Samples, what: str) -> dict[str, Any]:
+    """Names, if there are any, and labels or targets."""
     columns: dict[str, Any] = {} if samples.names is None else {"name": list(samples.names)}
     if found.ndim == 1:
-        columns[what] = found.tolist()
+        return {**columns, what: found.tolist()}
+    return {**columns, **{f"{what}{place + 1}": column.tolist() for place, column in enumerate(found.T)}}
+
+
+def _write(path: pathlib.Path, found: Array, columns: dict[str, Any]) -> None:
+    if path.suffix.lower() == ".npy":
+        np.save(path, found)
     else:
-        columns |= {f"{what}{place + 1}": column.tolist() for place, column in enumerate(found.T)}
-    (write_csv if path.suffix.lower() == ".csv" else write_parquet)(path, columns)
+        (write_csv if path.suffix.lower() == ".csv" else write_parquet)(path, columns)

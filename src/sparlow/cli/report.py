@@ -9,12 +9,12 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import clone
 
-from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, rivals, split
+from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
 from ..models import ModelFile
 from ..page import report
 from ..samples import Samples
 from .arguments import add_data, read_data, read_model, share, whole, writable
-from .evaluate import SEEN, check_labels_known, learned_from
+from .evaluate import SEEN, check_labels_known, judge_saved, learned_from
 from .terminal import OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
@@ -25,8 +25,9 @@ EXAMPLES = """\
   sparlow report digits.sparlow new.npy --labels new.txt --train old.npy --train-labels old.txt -o report.html
 
 Accuracies are of samples that were not learned from. With --train the saved model is judged on DATA, and classifiers
-and rivals learn from TRAIN, which should be what the model was learned from. Otherwise a share of DATA is held out, and
-a model with the same parameters and the rivals learn from the rest. The file opens without a network."""
+and rivals learn from TRAIN, which should be what the model was learned from. Without it the saved model is judged
+alone, on DATA that it was not learned from. Of DATA that it was learned from a share is held out, and a model with the
+same parameters and the rivals learn from the rest. The file opens without a network."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, judge, write."""
-    path = writable(arguments.output)
+    path = writable(arguments.output, arguments.model, arguments.data, arguments.train)
     if arguments.train is None and (arguments.train_part or arguments.train_labels):
         raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
@@ -97,9 +98,24 @@ def _judged(
     try:
         if arguments.train is not None:
             return _with_train(arguments, held, samples, name, terminal)
+        if _is_new(held, samples):
+            rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
+            return rows, f"The saved model on the {len(samples.X):,} samples of {samples.source}. {_NO_RIVALS}"
         return _with_split(arguments, held, samples, name, terminal)
     except ValueError as error:
         raise UserError(str(error), WORK_FAILED) from error
+
+
+def _is_new(held: ModelFile, samples: Samples) -> bool:
+    """Whether the model was learned from other samples, and knows some of the labels of these."""
+    known = held.training_labels()
+    if known is None or "fingerprint" not in held.data or learned_from(held, samples):
+        return False
+    learned, asked = labels_of(known, samples.y)
+    return not {*learned}.isdisjoint(asked)
+
+
+_NO_RIVALS = "Rivals need the samples that it was learned from: --train names them."
 
 
 def _with_train(
@@ -122,7 +138,8 @@ def _with_train(
 
 def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
     """TRAIN, by its own part and labels and otherwise as DATA is read."""
-    own = {"part": arguments.train_part or "train", "labels": arguments.train_labels}
+    part = arguments.train_part or ("train" if arguments.train.lower().endswith(".npz") else None)
+    own = {"part": part, "labels": arguments.train_labels}
     train = read_data(argparse.Namespace(**{**vars(arguments), **own}), arguments.train, held)
     if train.y is None:
         raise UserError(f"{arguments.train} has no labels to learn from: --train-labels or --label-column name them.")

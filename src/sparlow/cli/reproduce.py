@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         failed = _measure([task for task in work if task.entry.setting.data not in missing], plan, arguments, terminal)
     written = [str(path) for path in command.write(plan, arguments.document)]
     if not written:
-        raise UserError(f"{plan.output} has no rows to report on.", WRONG_USE if missing else WORK_FAILED)
+        advice = " --on digits needs no image set." if missing else ""
+        raise UserError(f"{plan.output} has no rows to report on.{advice}", WRONG_USE if missing else WORK_FAILED)
     count = sum(map(len, failed.values()))
     payload = {"written": written, "failed": count, "reasons": failed, "missing": list(missing)}
     terminal.result(payload, "\n".join(written))

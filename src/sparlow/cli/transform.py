@@ -20,8 +20,8 @@ EXAMPLES = """\
   sparlow transform faces.sparlow faces/ -o embedding.csv    # with a header, names of files and labels
   sparlow transform digits.sparlow new.npz --codes -o codes.npz
 
-FILE is .npy (the embedding), .npz (Z, and y if there are labels), .csv or .parquet (columns z1, z2, …, name and label
-if there are any)."""
+FILE is .npy (the embedding), .npz (Z, and y and names if there are any), .csv or .parquet (columns z1, z2, …, name and
+label if there are any)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, embed, write."""
-    path = writable(arguments.output)
+    path = writable(arguments.output, arguments.model, arguments.data)
     suffix = path.suffix.lower()
     if arguments.codes and suffix != ".npz":
         raise UserError(f"--codes writes a .npz file, not {path.name}.")
@@ -71,7 +71,7 @@ def _write_npy(path: pathlib.Path, Z: Any, samples: Samples) -> None:
 
 
 def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
-    arrays = {"Z": Z}
+    arrays = {"Z": Z} if samples.names is None else {"Z": Z, "names": np.array(samples.names)}
     if samples.y is not None:
         arrays["y"] = samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
     np.savez(path, **arrays)  # nothing to pickle: no array of objects among them

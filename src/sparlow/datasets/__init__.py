@@ -62,7 +62,8 @@ def load(
     named = named_folder(folder)
     if named is None:
         raise FileNotFoundError(
-            f"Where is {name}? Set {VARIABLE} to the folder that it is in, or give load(..., folder=...). "
+            f"Where is {name}? Name its folder by {VARIABLE}, on the command line by --data, in Python by "
+            "load(..., folder=...). "
             f"Get it from {source.where}, and put there {source.wanted()}.{_FETCH * (name in _FETCHED)}"
         )
     return source.load(name, pathlib.Path(named), check)

@@ -145,9 +145,15 @@ class Experiment:
         """Entries at a size; ``on`` another image set than the paper's, which has no printed values."""
         chosen = [e for e in self.entries if not size.points or e.x is None or e.x in size.points]
         entries = [size.of(entry) for entry in chosen]
-        if on is not None:
-            entries = [_moved(entry, on) for entry in entries]
-        return tuple(_distinct(entries))
+        if on is None:
+            return tuple(_distinct(entries))
+        # what begins with picture files has no place on a set of one shape; what panels share is one there
+        moved = [_moved(entry, on) for entry in entries if entry.setting.features != "pictures"]
+        homes: dict[tuple[str, float | None, str], set[str]] = {}
+        for entry in moved:
+            homes.setdefault((entry.key(0), entry.x, entry.name), set()).add(entry.panel)
+        shared = any(len(panels) > 1 for panels in homes.values())
+        return tuple(_distinct([replace(entry, panel=on) for entry in moved] if shared else moved))
 
 
 def _moved(entry: Entry, on: str) -> Entry:

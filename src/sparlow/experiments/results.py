@@ -217,7 +217,8 @@ def along(experiment: Experiment, results: Sequence[Result]) -> Table:
             row.append(f"{ours} ({printed})" if printed else ours)
         rows.append(row)
     head = ("", experiment.axes[0], *(f"{x:g}" for x in places if x is not None))
-    return _trimmed(head, rows, (*_notes(results), "In brackets: printed."))
+    said = ("In brackets: printed.",) if any(result.entry.printed for result in results) else ()
+    return _trimmed(head, rows, (*_notes(results), *said))
 
 
 def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:
