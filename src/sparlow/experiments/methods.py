@@ -336,7 +336,7 @@ METHODS: dict[str, Method] = {
     ),
     "SRC": of_estimator(lambda p: SRC(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.01, 0.05]}),
     "LC-KSVD": of_estimator(
-        lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.1, 1.0], "n_nonzero": [10, 30]}
+        lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.001, 0.1, 1.0], "n_nonzero": [30, 60]}
     ),
     "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
     "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),

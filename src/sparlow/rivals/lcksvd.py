@@ -24,7 +24,10 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         min ‖X − ΦD‖² + α ‖Q − ΦA‖² + β ‖H − ΦW‖²,   at most k nonzero codes per sample,
 
     Q (n, r) marks the atoms of each sample's class, H (n, c) its class. It is K-SVD of the rows [X, √α Q, √β H], begun
-    with a dictionary for each class and with A and W by ridge regression. New samples: the largest entry of φW.
+    with a dictionary for each class and with A and W by ridge regression. New samples: the largest entry of φW, where W
+    is learned anew, by ridge regression on codes that do not know the labels, as those of new samples do not. The W of
+    the joint problem, which the paper takes, is less accurate: on faces by 1 to 15 points, for weights α, β of 0.001 to
+    240.
 
     Parameters
     ----------
@@ -129,7 +132,7 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         norms = np.linalg.norm(learned[:, : X.shape[1]], axis=1, keepdims=True)
         used = norms[:, 0] > 1e-6
         self.dictionary_ = learned[used, : X.shape[1]] / norms[used]
-        self.classifier_ = learned[used, -len(self.classes_) :] / norms[used]
+        self.classifier_ = self._regression(X, self.dictionary_, H)
         return self
 
     def _regression(self, X: Array, D: Array, targets: Array) -> Array:
