@@ -1,5 +1,7 @@
 """Pictures without a screen, closed after each test; the same property examples on every run; a fitted model."""
 
+import signal
+
 import matplotlib
 import pytest
 from hypothesis import settings
@@ -7,6 +9,8 @@ from hypothesis import settings
 from tests import digits
 
 matplotlib.use("Agg")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("steady", derandomize=True)
 settings.load_profile("steady")
 
