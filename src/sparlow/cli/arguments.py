@@ -19,7 +19,7 @@ from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
-from ..samples import Reading, Samples, SamplesError, holds_images, read
+from ..samples import TABLES, Reading, Samples, SamplesError, holds_images, read
 from .terminal import UserError
 
 
@@ -133,8 +133,7 @@ def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None =
 
 def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: ModelFile | None) -> None:
     """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    table = path.suffix.lower() in (".csv", ".tsv", ".txt", ".parquet")
-    if arguments.label_column is not None and not table:
+    if arguments.label_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")

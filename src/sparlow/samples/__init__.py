@@ -18,6 +18,7 @@ from .tables import read_csv, read_parquet
 
 __all__ = [
     "IMAGE_SUFFIXES",
+    "TABLES",
     "Reading",
     "Samples",
     "SamplesError",
@@ -99,11 +100,9 @@ def _checked(found: Samples, path: pathlib.Path, how: Reading) -> Samples:
     return replace(found, y=labels, bare=bare)
 
 
+TABLES: dict[str, Reader] = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet}
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
     ".npy": read_npy,
-    ".csv": read_csv,
-    ".tsv": read_csv,
-    ".txt": read_csv,
-    ".parquet": read_parquet,
+    **TABLES,
 }
