@@ -20,6 +20,7 @@ FLOORS = [
     ["priors", "graphs", "regularizers", "manifolds"],
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],
+    ["views"],
     ["problem", "defaults"],
     ["estimators", "images"],
     ["datasets", "samples", "evaluation", "rivals"],

@@ -9,6 +9,7 @@ from sparlow import ElasticNet
 from sparlow import problem as joint
 from sparlow.coding import encode
 from sparlow.problem import SOLVERS, Eliminated, Together, learn
+from sparlow.views import Pooling, Shifts
 from tests import cases
 from tests.digits import X, Y, small
 
@@ -25,17 +26,19 @@ def problem(criterion, prior="elastic net", solver="joint", seed=0, **options):
 
 def central_difference(task, point, direction, manifold, step):
     ends = [task.evaluate(manifold.retract(point, manifold.combine(s, direction, 0, direction))) for s in (step, -step)]
-    supports = [end.codes.indices.tolist() for end in ends]
+    supports = [[codes.indices.tolist() for codes in end.coded.views] for end in ends]
     return (ends[0].value - ends[1].value) / (2 * step), supports[0] == supports[1]
 
 
+@pytest.mark.parametrize("views", [None, "moved"])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("prior", cases.PRIORS)
 @pytest.mark.parametrize("name", cases.CRITERIA)
-def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, solver, monkeypatch):
-    """Through quotient, solver, regularizers and manifold, along a random tangent direction and along the gradient."""
+def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, solver, views, monkeypatch):
+    """Through quotient, solver, views, regularizers and manifold, along a random tangent and along the gradient."""
     monkeypatch.setattr(joint, "_PROJECTION", 1e-13)
-    task, D = problem(cases.CRITERIA[name], prior, solver)
+    pooling = Pooling() if views is None else Pooling(Shifts(1, (3, 3)).maps(M)[:2], unit=True)
+    task, D = problem(cases.CRITERIA[name], prior, solver, pooling=pooling)
     manifold = task.manifold()
     first = task.start(D, shrinkage=0.1)
     first = task.refresh(first)

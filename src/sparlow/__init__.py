@@ -7,6 +7,7 @@ from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .models import load_model, save
 from .priors import ElasticNet, KLDivergence, Prior
 from .tracequotient import trace_ratio
+from .views import Shifts, Views
 
 __version__ = "0.1.0"
 
@@ -25,8 +26,10 @@ __all__ = [
     "ElasticNet",
     "KLDivergence",
     "Prior",
+    "Shifts",
     "SparLow",
     "TraceQuotient",
+    "Views",
     "encode",
     "load_model",
     "objective",

@@ -122,7 +122,7 @@ def pullback(
     dictionary: ArrayLike,
     prior: Prior,
     codes: sp.sparray | sp.spmatrix,
-    gradient: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, float] | ArrayLike | sp.sparray | sp.spmatrix,
+    gradient: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, Any] | ArrayLike | sp.sparray | sp.spmatrix,
     *,
     n_jobs: int | None = None,
 ) -> Array:
@@ -142,7 +142,7 @@ def pullback(
         What :func:`encode` returned.
     gradient : pair of arrays (n, l) and (l, r), or array or sparse matrix of shape (n, r)
         W, either as a product of two factors, of which the full matrix is never formed, or as it is. A third entry
-        beside the factors, a number, adds that multiple of the codes.
+        beside the factors adds to the product: a number that multiple of the codes, a sparse matrix itself.
     n_jobs : int, optional
         Threads. The result does not depend on it.
 
@@ -368,20 +368,27 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
     dtype = codes.dtype
     if isinstance(gradient, (tuple, list)) and len(gradient) in (2, 3) and np.ndim(gradient[0]) == 2:
         left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient[:2])
-        scale = dtype.type(gradient[2]) if len(gradient) == 3 else dtype.type(0)
         if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
             raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
         right = np.ascontiguousarray(right.T)
+        third = gradient[2] if len(gradient) == 3 else 0.0
+        more = _entries_of(third, codes) if sp.issparse(third) else None
 
         def factored(rows: slice) -> Array:
             indptr, indices, data = _rows_of(codes, rows)
-            return _kernels.factored_entries(indptr, indices, *frozen(left[rows], right)) + scale * data
+            product = _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
+            return product + (dtype.type(third) * data if more is None else more(rows))
 
         return factored
 
-    full = check_array(gradient, accept_sparse="csr", dtype=dtype, input_name="gradient")
-    if full.shape != (n, r):
-        raise ValueError(f"gradient must have shape ({n}, {r}) like the codes, got {full.shape}.")
+    return _entries_of(gradient, codes)
+
+
+def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
+    """The entries of a matrix on the support of some rows of the codes, as a function of the rows."""
+    full = check_array(gradient, accept_sparse="csr", dtype=codes.dtype, input_name="gradient")
+    if full.shape != codes.shape:
+        raise ValueError(f"gradient must have shape {codes.shape} like the codes, got {full.shape}.")
 
     def plain(rows: slice) -> Array:
         indptr, indices, _ = _rows_of(codes, rows)

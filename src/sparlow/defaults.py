@@ -51,14 +51,15 @@ def kinship(X: Any, known: Any = None) -> float:
     return float(np.clip((likeness(X, known) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
-def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> ElasticNet:
+def default_prior(X: Any, faithful: bool = False, k: float | None = None, views: bool = False) -> ElasticNet:
     """ElasticNet(l1 = s · k^1.5 · min(v³, 0.22), l2 = 0.2/k) from the samples.
 
     v is their :func:`spread`, s their median norm, k their :func:`kinship`. Samples that are nearly equal (faces)
     differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
     (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large
     l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike, or where they explain little. With
-    ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample.
+    ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample. Means over
+    ``views`` keep it with fewer: there l1 is a quarter.
     """
     norms = row_norms(X)
     norms = norms[norms > 0]
@@ -67,7 +68,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None) -> Ela
     k = kinship(X) if k is None else k
     l1 = scale * min(max(v**3, 1e-4), _L1) * k**1.5
     if faithful:
-        return ElasticNet(l1 / 8, max(v**2, _LEAST_L2))
+        return ElasticNet(l1 / (4 if views else 8), max(v**2, _LEAST_L2))
     return ElasticNet(l1, _L2 / k)
 
 

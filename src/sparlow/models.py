@@ -30,13 +30,14 @@ from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .estimators.labels import Labels
 from .messages import warn
 from .priors import ElasticNet, KLDivergence
+from .views import Shifts
 
 Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 1"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
-TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, *dict.fromkeys(CRITERIA.values()))
+TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, Shifts, *dict.fromkeys(CRITERIA.values()))
 # what scikit-learn's estimators hold and skops leaves to its callers; made sound after loading, see _make_sound
 _HELD = (
     "scipy.sparse._csr.csr_array",

@@ -18,7 +18,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .coding import encode, pullback
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .messages import warn
@@ -27,12 +26,14 @@ from .parallel import Threads
 from .priors import ElasticNet, Prior
 from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
 from .tracequotient import best_projection, check_scatter
+from .views import Codes, Pooling
 
 Array = NDArray[Any]
 
 _PROJECTION = (
     1e-6  # how well U is solved for, relative to f: the iteration is quadratic, so the last turn gives far more
 )
+_SAMPLES_ALONE = Pooling()
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
@@ -44,10 +45,15 @@ class Evaluation:
     value: float  # J
     dictionary: Array
     projection: Array
-    codes: sp.csr_array
+    coded: Codes
     quotient: Value
     coherence: float
     proximity: float
+
+    @property
+    def codes(self) -> sp.csr_array:
+        """Of the samples: where they have views, the means."""
+        return self.coded.mean
 
 
 @dataclass
@@ -65,6 +71,8 @@ class JointProblem(ABC):
     mu_coherence, mu_proximity : float
         μ₁ and μ₂.
     n_jobs : int, optional
+    pooling : Pooling, optional
+        Views whose codes are averaged.
 
     """
 
@@ -76,6 +84,7 @@ class JointProblem(ABC):
     mu_coherence: float = 0.0
     mu_proximity: float = 0.0
     n_jobs: int | None = None
+    pooling: Pooling = _SAMPLES_ALONE
     scale: float = 0.0  # |f₀|, set by start()
     n_codings: int = 0
 
@@ -97,29 +106,32 @@ class JointProblem(ABC):
     def start(self, D: Array, shrinkage: float = 0.0) -> Evaluation:
         """The evaluation at D with its best projection; fixes the ridge of B and the scale of the regularizers.
 
-        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes.
+        The ridge is ``shrinkage`` · tr(B)/r, on B's own scale at the first codes: those of the samples as they are,
+        where there are views, as means scatter less and need as much.
         """
         with Threads(1):
-            codes = self.code(D)
+            coded = self.code(D)
+            codes = coded.mean
             _check_codes(codes, D, self.X, self.prior)
             A, B = self.quotient.matrices(codes, self.n_jobs)
             check_scatter(B, codes, "codes")
-            ridge = self.quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
+            single = B if self.pooling.count == 1 else self.quotient.matrices(coded.views[0], self.n_jobs)[1]
+            ridge = self.quotient.ridge + shrinkage * float(np.trace(single)) / len(B)
             B[np.diag_indices_from(B)] += ridge - self.quotient.ridge
             self.quotient = self.plain = dataclasses.replace(self.quotient, ridge=ridge)
             U = _project(A, B, ridge, self.n_components, None, 1e-10)
             value = self.quotient.value(codes, U)
             self.scale = abs(value.quotient)
-            return self._evaluation(D, codes, U, value)
+            return self._evaluation(D, coded, U, value)
 
     def evaluate(self, point: Point, near: Evaluation | None = None) -> Evaluation:
         """J at a point: one sparse coding of all samples, started from the codes of ``near``."""
         D, U = self._unpack(point)
         with Threads(1):
-            codes = self.code(D, None if near is None else near.codes)
+            coded = self.code(D, None if near is None else near.coded)
             if U is None:
-                U = self._best(codes, None if near is None else near.projection)
-            return self._evaluation(D, codes, U)
+                U = self._best(coded.mean, None if near is None else near.projection)
+            return self._evaluation(D, coded, U)
 
     def refresh(self, now: Evaluation) -> Evaluation:
         """Renew and balance the criterion for the present embedding; costs no coding, and J does not fall."""
@@ -132,7 +144,7 @@ class JointProblem(ABC):
                 self.quotient = dataclasses.replace(renew(now.quotient.embedding), ridge=ridge)
             self.quotient = self.quotient.balanced(now.quotient)
             U = now.projection if self._unpack(now.point)[1] is not None else self._best(now.codes, now.projection)
-            return self._evaluation(now.dictionary, now.codes, U)
+            return self._evaluation(now.dictionary, now.coded, U)
 
     def plain_quotient(self, now: Evaluation) -> float:
         """F as the criterion is written, without the weights that balance its pairs."""
@@ -144,7 +156,8 @@ class JointProblem(ABC):
         """∂J/∂D at fixed U; where U is the best one it is the gradient of the maximum over U (envelope theorem)."""
         with Threads(1):
             parts = self.quotient.codes_gradient(now.codes, now.projection, now.quotient)
-            slope = pullback(self.X, now.dictionary, self.prior, now.codes, parts, n_jobs=self.n_jobs).astype(float)
+            slope = self.pooling.pullback(self.X, now.dictionary, self.prior, now.coded, parts, self.n_jobs)
+            slope = slope.astype(float, copy=False)
             if self.mu_coherence:
                 slope -= self.scale * self.mu_coherence * coherence_gradient(now.dictionary)
             if self.mu_proximity:
@@ -155,20 +168,20 @@ class JointProblem(ABC):
     def gradient(self, now: Evaluation) -> Point:
         """The Euclidean gradient of J."""
 
-    def code(self, D: Array, start: sp.csr_array | None = None) -> sp.csr_array:
+    def code(self, D: Array, start: Codes | None = None) -> Codes:
         """Codes of all samples, counted in ``n_codings``."""
         self.n_codings += 1
-        return encode(self.X, D, self.prior, start=start, n_jobs=self.n_jobs)
+        return self.pooling.encode(self.X, D, self.prior, start, self.n_jobs)
 
     def _best(self, codes: sp.csr_array, start: Array | None) -> Array:
         A, B = self.quotient.matrices(codes, self.n_jobs)
         return _project(A, B, self.quotient.ridge, self.n_components, start, _PROJECTION)
 
-    def _evaluation(self, D: Array, codes: sp.csr_array, U: Array, value: Value | None = None) -> Evaluation:
-        value = self.quotient.value(codes, U) if value is None else value
+    def _evaluation(self, D: Array, coded: Codes, U: Array, value: Value | None = None) -> Evaluation:
+        value = self.quotient.value(coded.mean, U) if value is None else value
         g_c, g_d = coherence(D), proximity(D, self.anchor)
         J = value.quotient - self.scale * (self.mu_coherence * g_c + self.mu_proximity * g_d)
-        return Evaluation(self._pack(D, U), J, D, U, codes, value, g_c, g_d)
+        return Evaluation(self._pack(D, U), J, D, U, coded, value, g_c, g_d)
 
 
 def _check_codes(codes: sp.csr_array, D: Array, X: Any, prior: Prior) -> None:

@@ -20,6 +20,7 @@ from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
 from ..samples import TABLES, Reading, Samples, SamplesError, holds_images, read
+from ..views import Shifts
 from .terminal import UserError
 
 
@@ -226,6 +227,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument(
         "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
     )
+    finer.add_argument(
+        "--shifts",
+        type=whole(1),
+        metavar="PIXELS",
+        help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
+    )
     finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
     finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
     finer.add_argument(
@@ -279,3 +286,15 @@ def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
         return ElasticNet(arguments.l1, 0.2 if arguments.l2 is None else arguments.l2, arguments.positive)
     except ValueError as error:
         raise UserError(f"--l1, --l2: {error}") from error
+
+
+def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
+    """The views of the samples that the arguments ask for."""
+    if arguments.shifts is None:
+        return None
+    if samples.shape is None:
+        raise UserError(f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers.")
+    if arguments.shifts >= min(samples.shape):
+        size = "{}x{}".format(*samples.shape)
+        raise UserError(f"--shifts {arguments.shifts} moves pictures of {size} pixels out of sight.")
+    return Shifts(arguments.shifts, samples.shape)

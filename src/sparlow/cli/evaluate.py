@@ -22,7 +22,7 @@ from ..evaluation import (
 )
 from ..models import ModelFile
 from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, whole
+from .arguments import add_data, add_model, build_model, read_data, read_model, views_of, whole
 from .fit import check_labelled
 from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
@@ -120,6 +120,7 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     if arguments.start is not None:
         raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
     model, samples = build_model(arguments), read_data(arguments, arguments.data)
+    model.set_params(views=views_of(arguments, samples))
     check_labelled(model, samples)
     if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":
         raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")

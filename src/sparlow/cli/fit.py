@@ -13,7 +13,7 @@ from ..estimators import SparLow
 from ..evaluation import in_order, known_rows
 from ..models import ModelFile, save
 from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, writable
+from .arguments import add_data, add_model, build_model, read_data, read_model, views_of, writable
 from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
     samples = read_data(arguments, arguments.data, start)
+    model.set_params(views=views_of(arguments, samples))
     check_labelled(model, samples)
     terminal.note(describe(samples))
     began = time.perf_counter()

@@ -7,15 +7,14 @@ import time
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
-from ..coding import encode
 from ..criteria import Criterion
 from ..dictionaries import UNLABELLED
 from ..optimize import Step
 from ..problem import Evaluation, JointProblem
+from ..views import Codes
 from .callbacks import Audience
 from .labels import Labels
 from .projector import r_squared
@@ -45,7 +44,7 @@ class Watch:
         self.audience = audience
         self.X_held: Any = None if held_out is None else held_out[0]
         self.held = Labels() if held_out is None else held_out[1]
-        self.codes: sp.csr_array | None = None
+        self.coded: Codes | None = None
         self.quotient: Any = None
         self.rows: list[dict[str, float]] = []
         self.began, self.reason = began, ""
@@ -96,15 +95,15 @@ class Watch:
     def _held_out(self, now: Evaluation) -> float:
         if self.X_held is None:
             return float("nan")
-        self.codes = encode(
-            self.X_held, now.dictionary, self.problem.prior, start=self.codes, n_jobs=self.problem.n_jobs
-        )
+        problem = self.problem
+        self.coded = problem.pooling.encode(self.X_held, now.dictionary, problem.prior, self.coded, problem.n_jobs)
+        codes = self.coded.mean
         if self.held.bound is None:
             if self.quotient is None:
                 bound = self.criterion.bind(self.X_held, None, self.problem.n_jobs)
                 self.quotient = dataclasses.replace(bound, ridge=self.problem.plain.ridge)
-            return float(self.quotient.value(self.codes, now.projection).quotient)
-        ours, theirs = now.quotient.embedding, np.asarray(self.codes @ now.projection)
+            return float(self.quotient.value(codes, now.projection).quotient)
+        ours, theirs = now.quotient.embedding, np.asarray(codes @ now.projection)
         if self.held.targets is not None:
             regression = self.model._memory(ours, ours, self.known)["regression_"]
             return r_squared(self.held.targets, regression.predict(theirs).reshape(self.held.targets.shape))

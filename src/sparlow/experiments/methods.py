@@ -1,11 +1,13 @@
 """Every method by its name: a problem in, an answer out.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and five more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+estimator, and six more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
 random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels), ``averaged``
-(a test image's embedding is the mean over its copies moved by so many pixels) and ``spread`` (missing labels of the
-training samples are filled in by the model for the classifier). ``prior`` is written (l1, l2), as a
-multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its parameters.
+(a test image's embedding is the mean over its copies moved by so many pixels), ``views`` (codes averaged over images
+moved by up to so many pixels, see :class:`sparlow.Shifts`; for other methods the images are averaged) and ``spread``
+(missing labels of the training samples are filled in by the model for the classifier). ``prior`` is written (l1, l2),
+as a multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its
+parameters.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ..rivals import (
     ReducedNCA,
     ScaledSparsePCA,
 )
+from ..views import Pooling, Shifts
 
 Array = NDArray[Any]
 Watch = Callable[[Array, Array, Array], None]
@@ -93,6 +96,7 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
 
     def method(problem: Problem) -> Answer:
         options = dict(problem.options)
+        problem = _averaged(problem, options.pop("views", 0))
         choices = {**(grid or {}), **options.pop("tune", {})}
         landmarks, shifts = options.pop("landmarks", None), options.pop("shifts", 0)
         estimator = build(problem).set_params(**options)
@@ -185,7 +189,8 @@ def model(criterion: str, sequential: bool = False) -> Method:
         spread = options.pop("spread", False)
         X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
-        estimator.set_params(**_arguments(criterion, X, y, options))
+        views = {"views": _shifts(problem.shape, options["views"])} if "views" in options else {}
+        estimator.set_params(**_arguments(criterion, X, y, options) | views)
         began = time.perf_counter()
         choices = {name: [_arguments(criterion, X, y, {name: value})[name] for value in tune[name]] for name in tune}
         estimator = _tuned(estimator, choices, problem)
@@ -209,7 +214,7 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     """SparLow's arguments from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1))
+        usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])
@@ -266,6 +271,21 @@ def _with_copies(problem: Problem, pixels: int) -> tuple[Array, Array]:
     """Training images and their moved copies, and the labels of all."""
     X = np.concatenate(list(copies(problem.X, problem.shape, pixels))) if pixels else problem.X
     return X, np.tile(problem.y, len(X) // len(problem.X))
+
+
+def _shifts(shape: tuple[int, int] | None, pixels: int) -> Shifts:
+    if shape is None:
+        raise NotApplicable("shifts need images of one shape")
+    return Shifts(pixels, shape)
+
+
+def _averaged(problem: Problem, pixels: int) -> Problem:
+    """The problem with each image averaged over the views that SparLow averages codes over: what linear maps have."""
+    if not pixels:
+        return problem
+    pooling = Pooling(_shifts(problem.shape, pixels).maps(problem.X.shape[1]), unit=True)
+    X, X_test = (normalize(np.mean(list(pooling.views(part)), axis=0)) for part in (problem.X, problem.X_test))
+    return dataclasses.replace(problem, X=X, X_test=X_test)
 
 
 def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:

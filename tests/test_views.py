@@ -1,0 +1,167 @@
+"""Views of samples: what is moved where, means of codes, and models that learn from them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, save
+from sparlow.cli import main
+from sparlow.defaults import default_prior
+from sparlow.views import Pooling
+from tests import cases
+from tests.digits import X_NEW, X, Y
+
+PRIOR = ElasticNet(0.1, 0.1)
+
+QUICK = {"n_atoms": 60, "max_iter": 2, "random_state": 0}
+
+
+def moved(images, down, right):
+    """The slow way: pixel by pixel."""
+    out = np.zeros_like(images)
+    height, width = images.shape[1:]
+    for i in range(height):
+        for j in range(width):
+            if 0 <= i - down < height and 0 <= j - right < width:
+                out[:, i, j] = images[:, i - down, j - right]
+    return out
+
+
+@pytest.mark.parametrize("pixels", [1, 2])
+def test_shifts_move_pictures_in_eight_directions_and_zeros_move_in(pixels):
+    images = np.random.default_rng(0).random((4, 5, 3))
+    maps = Shifts(pixels, (5, 3)).maps(15)
+    ways = [(a * by, b * by) for by in range(1, pixels + 1) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0)]
+    assert len(maps) == 8 * pixels == len(ways)
+    for T, way in zip(maps, ways, strict=True):
+        np.testing.assert_array_equal((images.reshape(4, -1) @ T).reshape(4, 5, 3), moved(images, *way))
+
+
+def test_pictures_are_square_unless_a_shape_is_given():
+    for a, b in zip(Shifts(1).maps(9), Shifts(1, (3, 3)).maps(9), strict=True):
+        assert (a != b).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Shifts(0), "positive whole number"),
+        (lambda: Shifts(1.5), "positive whole number"),
+        (lambda: Shifts(1, (3,)), "height and width"),
+        (lambda: Shifts(1, (3, -3)), "height and width"),
+        (lambda: Shifts(1).maps(10), r"no square.*shape=\(height, width\)"),
+        (lambda: Shifts(1, (4, 4)).maps(10), "16 pixels, but samples have 10"),
+        (lambda: Shifts(3, (3, 5)).maps(15), "out of sight"),
+        (lambda: SparLow("pca", views=Shifts(1)).fit(X[:50, :60]), "no square"),
+        (lambda: SparLow("pca", views=1).fit(X[:50]), "views"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_codes_are_means_over_the_views(dtype, sparse):
+    samples = cases.unit(X[:20].astype(dtype))
+    D = cases.unit(X[20:60].astype(dtype))
+    pooling = Pooling(Shifts(1).maps(64), unit=True)
+    given = sp.csr_array(samples) if sparse else samples
+    found = pooling.encode(given, D, PRIOR)
+    images = samples.reshape(-1, 8, 8)
+    ways = [(0, 0), *((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0))]
+    expected = [encode(cases.unit(moved(images, *way).reshape(20, -1)), D, PRIOR).toarray() for way in ways]
+    tol = 1e-10 if dtype is np.float64 else 1e-4
+    assert found.mean.dtype == dtype
+    np.testing.assert_allclose(found.mean.toarray(), np.mean(expected, axis=0), atol=tol)
+    np.testing.assert_allclose(pooling.mean_codes(given, D, PRIOR).toarray(), found.mean.toarray(), atol=tol)
+    for one, other in zip(found.views, expected, strict=True):
+        np.testing.assert_allclose(one.toarray(), other, atol=tol)
+
+
+def test_without_maps_codes_are_those_of_the_samples_and_nothing_is_copied():
+    D = cases.unit(X[20:60])
+    found = Pooling().encode(X[:20], D, PRIOR)
+    assert found.mean is found.views[0]
+    np.testing.assert_array_equal(found.mean.toarray(), encode(X[:20], D, PRIOR).toarray())
+
+
+@pytest.mark.parametrize("criterion", ["pca", "lap", "lda", "mfa", "mvr", "sda"])
+def test_embeddings_change_less_with_the_place(criterion):
+    """The cosine of a picture's embedding and that of its copy a pixel aside is larger with views than without."""
+    aside = moved(X_NEW.reshape(-1, 8, 8), 1, 0).reshape(-1, 64)
+
+    def steadiness(views):
+        model = SparLow(criterion, n_components=8, views=views, **QUICK).fit(X, Y)
+        return np.mean(np.sum(model.transform(X_NEW) * model.transform(aside), axis=1))
+
+    assert steadiness(Shifts(1)) > steadiness(None) + 0.02
+
+
+def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
+    model = SparLow("lda", views=Shifts(1), validation_fraction=0.3, **QUICK)
+    assert clone(model).views == Shifts(1)
+    model.fit(X.astype(np.float32), Y)
+    assert model.transform(X_NEW.astype(np.float32)).dtype == np.float32
+    assert np.isfinite(model.history_["held_out"]).all()
+    np.testing.assert_allclose(model.embedding_, model.transform(X.astype(np.float32)), atol=1e-4)
+    save(model, tmp_path / "m.sparlow")
+    again = load_model(tmp_path / "m.sparlow")
+    assert again.views == Shifts(1)
+    np.testing.assert_array_equal(again.transform(X_NEW), model.transform(X_NEW))
+
+
+def test_the_model_does_not_depend_on_the_number_of_threads():
+    one, two = (SparLow("lda", views=Shifts(1), n_jobs=jobs, **QUICK).fit(X, Y).embedding_ for jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_quotient_and_cost_are_those_of_the_means():
+    model = SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(X)
+    codes = model.encode(X).toarray()
+    embedded = codes @ model.projection_
+    share = np.var(embedded, axis=0).sum() / np.var(codes, axis=0).sum() / 8
+    assert model.score(X) == pytest.approx(share, rel=1e-6)
+
+
+def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
+    plain, pooled = default_prior(X, faithful=True), default_prior(X, faithful=True, views=True)
+    assert pooled.l1 == pytest.approx(2 * plain.l1)
+    assert pooled.l2 == plain.l2
+    assert default_prior(X, views=True) == default_prior(X)
+    assert SparLow("pca", views=Shifts(1), **QUICK).fit(X).prior_.l1 == pytest.approx(
+        default_prior(cases.unit(X), faithful=True, views=True).l1
+    )
+
+
+class Mirrored(Views):
+    """A family of one's own: the numbers of a sample in reverse."""
+
+    def maps(self, n_features):
+        return (sp.csr_array(np.eye(n_features)[::-1]),)
+
+
+def test_views_of_ones_own():
+    model = SparLow("lda", views=Mirrored(), **QUICK).fit(X, Y)
+    np.testing.assert_allclose(model.transform(X_NEW[:, ::-1]), model.transform(X_NEW), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator_with_views():
+    check_estimator(SparLow("pca", 1, views=Mirrored(), max_iter=1), on_fail="raise")
+
+
+def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tmp_path, capsys):
+    np.savez(tmp_path / "digits.npz", images=X.reshape(-1, 8, 8), labels=Y)
+    out = str(tmp_path / "m.sparlow")
+    words = ["fit", str(tmp_path / "digits.npz"), "--shifts", "1", "--n-atoms", "60", "--max-iter", "1", "-o", out]
+    assert main(words) == 0
+    assert load_model(out).views == Shifts(1, (8, 8))
+    np.savez(tmp_path / "rows.npz", X=X[:, :60], y=Y)
+    assert main(["fit", str(tmp_path / "rows.npz"), *words[2:]]) == 2
+    assert "--shifts moves pictures" in capsys.readouterr().err
+    assert main([*words[:3], "8", *words[4:]]) == 2
+    assert "out of sight" in capsys.readouterr().err
