@@ -53,6 +53,21 @@ def test_lasso_equals_differences_too():
     np.testing.assert_allclose([gradient[p] for p in pairs], expected, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_third_entry_is_added_to_the_product(layout):
+    X, D = cases.gaussian(20, 6, 9)
+    rng = np.random.default_rng(0)
+    left, right, more = (rng.standard_normal(shape) for shape in ((20, 2), (2, 9), (20, 9)))
+    prior = ElasticNet(0.1, 0.01)
+    codes = encode(X, D, prior)
+    whole = pullback(X, D, prior, codes, left @ right + more)
+    np.testing.assert_allclose(pullback(X, D, prior, codes, (left, right, layout(more))), whole, atol=1e-12)
+    multiple = pullback(X, D, prior, codes, left @ right + 3 * codes.toarray())
+    np.testing.assert_allclose(pullback(X, D, prior, codes, (left, right, 3.0)), multiple, atol=1e-12)
+    with pytest.raises(ValueError, match="shape"):
+        pullback(X, D, prior, codes, (left, right, layout(more[:5])))
+
+
 @pytest.mark.parametrize("prior", [ElasticNet(0.05, 0.01), KLDivergence(0.05, mean=0.01)], ids=str)
 def test_equal_to_dense_algebra(prior):
     """Short supports go through sparse products, long ones (KL: k > m) through Woodbury and dense products."""

@@ -1,21 +1,31 @@
 """Views of samples: what is moved where, means of codes, and models that learn from them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, save
+from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, models, save
 from sparlow.cli import main
 from sparlow.defaults import default_prior
+from sparlow.estimators import start
 from sparlow.views import Pooling
 from tests import cases
-from tests.digits import X_NEW, X, Y
+from tests.digits import X_NEW, X, Y, small
 
 PRIOR = ElasticNet(0.1, 0.1)
 
+WAYS = [(0, 0), *((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0))]
 QUICK = {"n_atoms": 60, "max_iter": 2, "random_state": 0}
+
+
+class Mirrored(Views):
+    """A family of one's own: the numbers of a sample in reverse."""
+
+    def maps(self, n_features):
+        return (sp.csr_array(np.eye(n_features)[::-1]),)
 
 
 def moved(images, down, right):
@@ -72,8 +82,7 @@ def test_codes_are_means_over_the_views(dtype, sparse):
     given = sp.csr_array(samples) if sparse else samples
     found = pooling.encode(given, D, PRIOR)
     images = samples.reshape(-1, 8, 8)
-    ways = [(0, 0), *((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0))]
-    expected = [encode(cases.unit(moved(images, *way).reshape(20, -1)), D, PRIOR).toarray() for way in ways]
+    expected = [encode(cases.unit(moved(images, *way).reshape(20, -1)), D, PRIOR).toarray() for way in WAYS]
     tol = 1e-10 if dtype is np.float64 else 1e-4
     assert found.mean.dtype == dtype
     np.testing.assert_allclose(found.mean.toarray(), np.mean(expected, axis=0), atol=tol)
@@ -119,12 +128,63 @@ def test_the_model_does_not_depend_on_the_number_of_threads():
     np.testing.assert_array_equal(one, two)
 
 
+def means(model, samples):
+    """Mean codes the slow way."""
+    images = cases.unit(samples).reshape(-1, 8, 8)
+    views = [cases.unit(moved(images, *way).reshape(len(images), -1)) for way in WAYS]
+    return np.mean([encode(view, model.dictionary_, model.prior_).toarray() for view in views], axis=0)
+
+
 def test_quotient_and_cost_are_those_of_the_means():
-    model = SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(X)
-    codes = model.encode(X).toarray()
-    embedded = codes @ model.projection_
-    share = np.var(embedded, axis=0).sum() / np.var(codes, axis=0).sum() / 8
+    model = SparLow("pca", n_components=8, views=Shifts(1), mu_proximity=0, **QUICK).fit(X)
+    codes = means(model, X)
+    share = np.var(codes @ model.projection_, axis=0).sum() / (8 * np.var(codes, axis=0).sum())
     assert model.score(X) == pytest.approx(share, rel=1e-6)
+    ridged = np.var(codes @ model.projection_, axis=0).sum() / (8 * (np.var(codes, axis=0).sum() + model.ridge_))
+    assert model.history_["cost"][-1] == pytest.approx(ridged, rel=1e-6)
+
+
+def test_shrinkage_is_on_the_scale_of_the_samples_as_they_are():
+    """Means scatter less, but what keeps directions without scatter from looking good must not shrink with them."""
+    first = small("lda", max_iter=0).fit(X, Y)
+    pooled = SparLow("lda", views=Shifts(1), max_iter=0, dictionary=first.dictionary_, prior=first.prior_).fit(X, Y)
+    codes = encode(cases.unit(X), first.dictionary_, first.prior_).toarray()
+    within = sum(np.sum((codes[c == Y] - codes[c == Y].mean(axis=0)) ** 2) for c in np.unique(Y))
+    assert pooled.ridge_ == pytest.approx(0.1 * within / len(X) / codes.shape[1], rel=1e-6)
+    assert pooled.ridge_ == pytest.approx(first.ridge_, rel=1e-6)
+
+
+def test_nonzeros_are_counted_for_each_view():
+    model = SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(X)
+    images = cases.unit(X).reshape(-1, 8, 8)
+    views = [cases.unit(moved(images, *way).reshape(len(X), -1)) for way in WAYS]
+    counts = [np.count_nonzero(encode(view, model.dictionary_, model.prior_).toarray()) for view in views]
+    assert model.history_["nonzeros"][-1] == pytest.approx(np.mean(counts) / len(X), rel=1e-3)
+
+
+@pytest.mark.parametrize("maps", [lambda m: [np.ones((m, m + 1))], lambda m: [np.full((m, m), np.nan)]])
+def test_matrices_of_a_family_are_checked_before_the_work(maps, monkeypatch):
+    monkeypatch.setattr(Mirrored, "maps", lambda self, m: maps(m))
+    monkeypatch.setattr(start, "learn_dictionary", lambda *_, **__: pytest.fail("a dictionary was learned first"))
+    with pytest.raises(ValueError, match=r"shape \(64, 64\), got one of shape \(64, 65\)|matrix of views contains NaN"):
+        SparLow("lda", views=Mirrored(), **QUICK).fit(X, Y)
+
+
+def test_scores_of_tables_warn_of_nothing(recwarn):
+    table = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(table).score(table)
+    assert not recwarn.list
+
+
+def test_files_from_before_there_were_views_are_read(tmp_path):
+    model = small("lda").fit(X, Y)
+    expected = model.transform(X_NEW)
+    del model.views
+    io = models.skops_io()
+    content = {"format": models.FORMAT, "version": "0.1.0"}
+    fields = {"model": model, "image_shape": None, "labels": None, "feature_names": None, "data": {}}
+    io.dump(content | fields, tmp_path / "old.sparlow")
+    np.testing.assert_array_equal(load_model(tmp_path / "old.sparlow").transform(X_NEW), expected)
 
 
 def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
@@ -135,13 +195,6 @@ def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
     assert SparLow("pca", views=Shifts(1), **QUICK).fit(X).prior_.l1 == pytest.approx(
         default_prior(cases.unit(X), faithful=True, views=True).l1
     )
-
-
-class Mirrored(Views):
-    """A family of one's own: the numbers of a sample in reverse."""
-
-    def maps(self, n_features):
-        return (sp.csr_array(np.eye(n_features)[::-1]),)
 
 
 def test_views_of_ones_own():

@@ -142,7 +142,7 @@ def pullback(
         What :func:`encode` returned.
     gradient : pair of arrays (n, l) and (l, r), or array or sparse matrix of shape (n, r)
         W, either as a product of two factors, of which the full matrix is never formed, or as it is. A third entry
-        beside the factors adds to the product: a number that multiple of the codes, a sparse matrix itself.
+        beside the factors is added to the product: a matrix as it is, or a number times the codes.
     n_jobs : int, optional
         Threads. The result does not depend on it.
 
@@ -372,7 +372,7 @@ def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], A
             raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
         right = np.ascontiguousarray(right.T)
         third = gradient[2] if len(gradient) == 3 else 0.0
-        more = _entries_of(third, codes) if sp.issparse(third) else None
+        more = _entries_of(third, codes) if np.ndim(third) or sp.issparse(third) else None
 
         def factored(rows: slice) -> Array:
             indptr, indices, data = _rows_of(codes, rows)

@@ -259,6 +259,8 @@ def _checked(content: Any, path: pathlib.Path) -> ModelFile:
         _check_fitted(held.model)
     except (KeyError, TypeError, NotFittedError) as error:
         raise ModelFileError(f"{path} is damaged: {_brief(error)}.") from error
+    if isinstance(held.model, SparLow) and "views" not in vars(held.model):
+        held.model.views = None  # a file from before there were any
     if not isinstance(held.model, ESTIMATORS):
         raise ModelFileError(f"{path} holds a {type(held.model).__name__}, expected one of {_names(ESTIMATORS)}.")
     return held

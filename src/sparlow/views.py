@@ -1,6 +1,6 @@
 """Views of a sample: the same picture moved a little, told by the mean of their codes.
 
-    φ̄(x) = 1/V Σ_v φ(T_v x),  T₁ = I
+    φ̄(x) = 1/V Σ_v φ(xT_v),  T₁ = I,  each xT_v scaled to unit norm where x is
 
 Each view has a code of its own, so the mean is not the code of a blurred picture: it changes little when the picture
 moves, and keeps what atoms tell. Dictionary and projection are learned for the means, with exact derivatives.
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
 from .coding import encode, pullback
 from .dictionaries import unit_samples
@@ -34,7 +35,10 @@ class Views(ABC):
 
     @abstractmethod
     def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
-        """Matrices T (m, m), so that X @ T are views of the rows of X; the rows as they are need not be among them."""
+        """Matrices T (m, m), so that X @ T are views of the rows of X; the same ones at every call.
+
+        The rows as they are need not be among them: they are always the first view.
+        """
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Shifts(Views):
     Parameters
     ----------
     pixels : int, default=1
-        The longest way along each axis. One is much for 16 × 16 pixels, two for 28 × 28.
+        The longest way along each axis. One suits 16 × 16 pixels, two 28 × 28.
     shape : (int, int), optional
         Height and width of the pictures; by default they are square.
 
@@ -132,6 +136,18 @@ class Pooling:
     maps: tuple[Any, ...] = ()
     unit: bool = False
 
+    @classmethod
+    def of(cls, views: Views | None, n_features: int, unit: bool) -> Pooling:
+        """Coding with the user's views, their matrices checked."""
+        if views is None:
+            return cls()
+        maps, square = tuple(views.maps(n_features)), (n_features, n_features)
+        for T in maps:
+            if np.shape(T) != square:
+                name = f"{type(views).__name__}.maps({n_features})"
+                raise ValueError(f"{name} must give matrices of shape {square}, got one of shape {np.shape(T)}.")
+        return cls(tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in maps), unit)
+
     @property
     def count(self) -> int:
         """Number of views, V."""
@@ -141,14 +157,15 @@ class Pooling:
         """The samples, and each view of them in turn."""
         yield X
         for T in self.maps:
-            moved = X @ T.astype(X.dtype)
+            moved = X @ T.astype(X.dtype, copy=False)
+            moved = moved if sp.issparse(moved) else np.ascontiguousarray(moved)
             yield unit_samples(moved) if self.unit else moved
 
     def encode(self, X: Any, D: Array, prior: Prior, start: Codes | None = None, n_jobs: int | None = None) -> Codes:
         """Codes of samples, started from those for another dictionary nearby."""
-        starts: Iterable[Any] = itertools.repeat(None) if start is None else start.views
+        starts = (None,) * self.count if start is None else start.views
         views = tuple(
-            encode(view, D, prior, start=at, n_jobs=n_jobs) for view, at in zip(self.views(X), starts, strict=False)
+            encode(view, D, prior, start=at, n_jobs=n_jobs) for view, at in zip(self.views(X), starts, strict=True)
         )
         return Codes(self._mean(views), views)
 

@@ -217,7 +217,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
     finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
     finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
-    finer.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
+    finer.add_argument(
+        "--from",
+        dest="start",
+        metavar="MODEL",
+        help="start from the dictionary of a saved model, which alone is taken from it",
+    )
     finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
     finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
     finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion and the samples ask for")

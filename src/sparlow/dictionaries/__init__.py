@@ -4,7 +4,7 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 ``random_state`` the result has the same bits for any ``n_jobs``. ``LEARNERS`` has them by name.
 """
 
-from .atoms import check_samples, distinct_rows, samples, unit_samples, within_range
+from .atoms import check_samples, distinct_rows, samples, unit_atoms, unit_samples, within_range
 from .learners import LEARNERS, learn_dictionary
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
@@ -24,6 +24,7 @@ __all__ = [
     "rls_dla",
     "samples",
     "suits_classes",
+    "unit_atoms",
     "unit_samples",
     "within_range",
 ]

@@ -92,6 +92,17 @@ def unit_samples(X: Any) -> Any:
     return sp.csr_array(X.multiply(inverse[:, None])) if sp.issparse(X) else X * inverse[:, None]
 
 
+def unit_atoms(given: Any, n_features: int, name: str) -> Array:
+    """Atoms from the user, checked and scaled to unit norm."""
+    D: Array = check_array(given, dtype=np.float64, input_name=name)
+    if D.shape[1] != n_features:
+        raise ValueError(f"{name} has atoms of {D.shape[1]} features, but X has {n_features}.")
+    norms = np.linalg.norm(D, axis=1, keepdims=True)
+    if not norms.min() > 0:
+        raise ValueError(f"{name} has atoms of norm zero.")
+    return np.asarray(D / norms)
+
+
 def check_count(number: Any, name: str) -> int:
     """A positive whole number."""
     if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:

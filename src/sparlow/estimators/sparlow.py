@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,8 +17,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..criteria import CRITERIA, Criterion, criterion_named
-from ..defaults import default_n_atoms, default_prior, default_proximity, kinship
-from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary, suits_classes, unit_samples
+from ..defaults import default_prior, default_proximity, kinship
+from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..messages import warn
 from ..priors import Prior
 from ..problem import SOLVERS, Evaluation, JointProblem, learn
@@ -28,23 +27,10 @@ from ..views import Pooling, Views
 from .callbacks import Audience, CallbackSupportMixin, with_callbacks
 from .labels import Labels
 from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .start import Plan, first_dictionary
 from .watch import Watch, radius_of
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What learning from a part of the samples and from all of them have in common."""
-
-    criterion: Criterion
-    kinship: float
-    prior: Prior
-    mu_proximity: float
-    shrinkage: float
-    last: Array | None  # the dictionary to go on from
-    seed: int
-    began: float
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -99,7 +85,7 @@ class SparLow(CallbackSupportMixin, Projector):
         Whether U is the best one for each D, or moves with D by conjugate gradients as in the paper.
     views : Views, optional
         Views of each sample whose codes are averaged, such as ``Shifts(1)``: pictures moved by a pixel. For digits
-        and other pictures that lie a little off; embeddings then hardly change with the place.
+        and other pictures that lie a little off; embeddings then change less with the place.
     normalize : bool, default=True
         Scale samples, and views of them, to unit norm first.
     normalize_embedding : bool, default=True
@@ -278,7 +264,7 @@ class SparLow(CallbackSupportMixin, Projector):
         refuse_stacks(X)
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = self._labels(criterion, X, y)
-        X = self._scaled(X)
+        X, pooling = self._scaled(X), self._pooling()
         rng = check_random_state(self.random_state)
         k = kinship(X, labels.known)
         prior = default_prior(X, criterion.faithful, k, self.views is not None) if self.prior is None else self.prior
@@ -288,7 +274,8 @@ class SparLow(CallbackSupportMixin, Projector):
         audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
         rows, held = self._split(criterion, labels, X.shape[0], rng)
         shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
-        plan = _Plan(criterion, k, prior, nearness, shrinkage, last, rng.randint(np.iinfo(np.int32).max), began)
+        seed = rng.randint(np.iinfo(np.int32).max)
+        plan = Plan(criterion, k, prior, nearness, shrinkage, pooling, last, seed, began)
         if held is None:
             watch = self._learn(plan, X, labels, self.max_iter, audience)
             fitted = {**watch.summary(), **watch.state(watch.last), **watch.transduced(watch.last)}
@@ -301,7 +288,7 @@ class SparLow(CallbackSupportMixin, Projector):
         audience.close(fitted)
         return {**fitted, "shrinkage_": shrinkage}
 
-    def _learn_from_all(self, plan: _Plan, X: Any, labels: Labels, n_steps: int) -> dict[str, Any]:
+    def _learn_from_all(self, plan: Plan, X: Any, labels: Labels, n_steps: int) -> dict[str, Any]:
         """The model again, from the held-out samples too, with the number of steps that was best on them."""
         try:
             watch = self._learn(plan, X, labels, n_steps, None)
@@ -312,7 +299,7 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _learn(
         self,
-        plan: _Plan,
+        plan: Plan,
         X: Any,
         labels: Labels,
         max_iter: int,
@@ -321,11 +308,11 @@ class SparLow(CallbackSupportMixin, Projector):
     ) -> Watch:
         """Dictionary, graphs, first projection and so many steps from there."""
         criterion = plan.criterion
-        D = self._first_dictionary(plan, X, labels)
+        D = first_dictionary(self, plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
         quotient = criterion.bind(X, labels.bound, self.n_jobs)
         problem = SOLVERS[self.solver](
-            X, plan.prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs, self._pooling()
+            X, plan.prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs, plan.pooling
         )
         watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
         result = learn(  # plain arguments: a call with ** would hold the first codes while it goes on
@@ -345,7 +332,7 @@ class SparLow(CallbackSupportMixin, Projector):
         return unit_samples(X) if self.normalize else check_samples(X)
 
     def _pooling(self) -> Pooling:
-        return Pooling() if self.views is None else Pooling(self.views.maps(self.n_features_in_), self.normalize)
+        return Pooling.of(self.views, self.n_features_in_, self.normalize)
 
     def _split(self, criterion: Criterion, labels: Labels, n: int, rng: Any) -> tuple[Array, Array | None]:
         """Rows to learn from and rows held out; unlabelled samples are never held out."""
@@ -355,39 +342,6 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
         held = labels.held_out(n, self.validation_fraction, rng)
         return np.setdiff1d(np.arange(n), held), held
-
-    def _first_dictionary(self, plan: _Plan, X: Any, labels: Labels) -> Array:
-        if plan.last is not None:
-            return self._own_dictionary(X, plan.last, "dictionary_ of the last fit (warm_start)")
-        if not isinstance(self.dictionary, str):
-            return self._own_dictionary(X, self.dictionary, "dictionary")
-        distinct = len(distinct_rows(X))
-        if distinct < 2:
-            raise ValueError(
-                f"All samples are zero or multiples of the same one (n_samples={X.shape[0]}, n_features={X.shape[1]}): "
-                "there is nothing that atoms, which have unit norm, could tell apart."
-            )
-        n_atoms = self.n_atoms
-        if n_atoms is None:
-            some = labels.y is not None and labels.y.min() < 0
-            n_labelled = len(distinct_rows(X[labels.known])) if some else None
-            classes = None if labels.classes is None else len(labels.classes)
-            n_atoms = default_n_atoms(X.shape[0], distinct, classes, plan.kinship, n_labelled)
-        self._check_components(plan.criterion, n_atoms, labels, "atoms")  # before the work, not after it
-        options: dict[str, Any] = {"prior": plan.prior, "random_state": np.random.RandomState(plan.seed)}
-        y = labels.y if labels.y is not None and suits_classes(X, labels.y, n_atoms) else None
-        return learn_dictionary(self.dictionary, X, n_atoms, y, n_jobs=self.n_jobs, **options)[0].astype(float)
-
-    def _own_dictionary(self, X: Any, given: Any, name: str) -> Array:
-        D: Array = check_array(given, dtype=np.float64, input_name=name)
-        if D.shape[1] != X.shape[1]:
-            raise ValueError(f"{name} has atoms of {D.shape[1]} features, but X has {X.shape[1]}.")
-        if self.n_atoms is not None and self.n_atoms != len(D):
-            raise ValueError(f"n_atoms={self.n_atoms}, but {name} has {len(D)} atoms: leave n_atoms out.")
-        norms = np.linalg.norm(D, axis=1, keepdims=True)
-        if not norms.min() > 0:
-            raise ValueError(f"{name} has atoms of norm zero.")
-        return D / norms
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -441,8 +395,10 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         check_is_fitted(self)
         refuse_stacks(X)
-        X = self._scaled(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
-        return self._pooling().mean_codes(X, self.dictionary_, self.prior_, self.n_jobs)
+        return self._codes(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
+
+    def _codes(self, X: Any) -> sp.csr_array:
+        return self._pooling().mean_codes(self._scaled(X), self.dictionary_, self.prior_, self.n_jobs)
 
     def transform(self, X: Any) -> Array:
         """The embedding φ(x)U of samples.
@@ -475,6 +431,8 @@ class SparLow(CallbackSupportMixin, Projector):
     def inverse_transform(self, Z: Any) -> Array:
         """Images with embedding Z: the mean image and the factor images UᵀD in the amounts that Z says.
 
+        With ``views`` they are blurred: codes, and so images, are means over the moved copies.
+
         Parameters
         ----------
         Z : array of shape (n_samples, n_components)
@@ -496,4 +454,4 @@ class SparLow(CallbackSupportMixin, Projector):
     def _quotient_on(self, X: Any) -> float:
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False, ensure_min_samples=2)
         quotient = self.criterion_.bind(self._scaled(X), None, self.n_jobs)
-        return quotient.value(self.encode(X), self.projection_.astype(float)).quotient
+        return quotient.value(self._codes(X), self.projection_.astype(float)).quotient

@@ -72,7 +72,8 @@ class Watch:
         number = len(self.rows)
         score = self._held_out(now)
         if self.X_held is not None and (score > self.best_score or self.best is None):
-            self.best, self.best_step, self.best_score = now, number, score
+            kept = dataclasses.replace(now, coded=Codes(now.codes, ()))  # those of views are large
+            self.best, self.best_step, self.best_score = kept, number, score
         nan = float("nan")
         self.rows.append(
             {
@@ -83,7 +84,7 @@ class Watch:
                 "proximity": now.proximity,
                 "step": nan if step is None else step.step,
                 "gradient_norm": nan if step is None else step.gradient_norm,
-                "nonzeros": now.codes.nnz / now.codes.shape[0],
+                "nonzeros": float(np.mean([codes.nnz for codes in now.coded.views])) / now.codes.shape[0],
                 "seconds": time.perf_counter() - self.began,
                 "held_out": score,
                 "evaluations": 1 if step is None else step.n_evaluations,

@@ -13,7 +13,6 @@ parameters.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,10 +188,12 @@ def model(criterion: str, sequential: bool = False) -> Method:
         spread = options.pop("spread", False)
         X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
-        views = {"views": _shifts(problem.shape, options["views"])} if "views" in options else {}
-        estimator.set_params(**_arguments(criterion, X, y, options) | views)
+        given = {**options, "views": _shifts(problem.shape, options["views"])} if "views" in options else options
+        estimator.set_params(**_arguments(criterion, X, y, given))
         began = time.perf_counter()
-        choices = {name: [_arguments(criterion, X, y, {name: value})[name] for value in tune[name]] for name in tune}
+        choices = {
+            name: [_arguments(criterion, X, y, {**given, name: value})[name] for value in tune[name]] for name in tune
+        }
         estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         test = list(copies(problem.X_test, problem.shape, averaged))
@@ -289,17 +290,12 @@ def _averaged(problem: Problem, pixels: int) -> Problem:
 
 
 def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:
-    """The images, and these moved by up to so many pixels along both axes, if any; what moves in is black."""
+    """The images, and these moved by up to so many pixels in eight directions, if any; what moves in is black."""
     yield X
     if not pixels:
         return
-    if shape is None:
-        raise NotApplicable("shifts need images of one shape")
-    height, width = shape
-    framed = np.pad(X.reshape(-1, height, width), ((0, 0), (pixels, pixels), (pixels, pixels)))
-    for down, right in itertools.product(range(2 * pixels + 1), repeat=2):
-        if (down, right) != (pixels, pixels):
-            yield normalize(framed[:, down : down + height, right : right + width].reshape(X.shape))
+    for T in reversed(_shifts(shape, pixels).maps(X.shape[1])):
+        yield normalize(X @ T)
 
 
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────

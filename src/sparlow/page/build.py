@@ -15,8 +15,8 @@ from ..evaluation import Judgement, in_order, known_rows
 from ..models import ModelFile
 from ..samples import Samples
 from . import charts, pictures
+from .coordinates import views
 from .document import Section, document, resource, table
-from .views import views
 
 Array = NDArray[Any]
 

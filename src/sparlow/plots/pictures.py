@@ -62,6 +62,8 @@ def explanation(
 ) -> list[Axes]:
     """An image, its reconstruction φD, and the atoms that explain it most, with their codes.
 
+    With ``views`` the codes are means over the moved copies, and the reconstruction is as blurred as their mean.
+
     Parameters
     ----------
     image : array of shape (m,)

@@ -279,7 +279,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         remark="Dimensions l as printed: 50 for PCA, KPCA and PCA-SparLow, 20 for the others; SparPCA with 50 is the "
         "start of PCA-SparLow. Tuned: l and the prior by training folds. + shifts: training images also moved by one "
         "pixel along both axes, nine times as many. Mean of views: codes, of the others the images, averaged over each "
-        "image and its copies moved by a pixel, on MNIST by up to two for codes; l = 100 for codes. "
+        "image and its copies moved by a pixel, on MNIST by up to two for codes; l = 100 "
+        "for codes (one, two and 100 by held-out training images, for images as for codes). "
         "MNIST: 10 000 random training images, where the paper has 30 000; all test images.",
     ),
     Experiment(
