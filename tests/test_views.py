@@ -11,6 +11,8 @@ from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, mode
 from sparlow.cli import main
 from sparlow.defaults import default_prior
 from sparlow.estimators import start
+from sparlow.page import report
+from sparlow.samples import Samples
 from sparlow.views import Pooling
 from tests import cases
 from tests.digits import X_NEW, X, Y, small
@@ -60,6 +62,7 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Shifts(0), "positive whole number"),
         (lambda: Shifts(1.5), "positive whole number"),
         (lambda: Shifts(1, (3,)), "height and width"),
+        (lambda: Shifts(1, 8), "height and width"),
         (lambda: Shifts(1, (3, -3)), "height and width"),
         (lambda: Shifts(1).maps(10), r"no square.*shape=\(height, width\)"),
         (lambda: Shifts(1, (4, 4)).maps(10), "16 pixels, but samples have 10"),
@@ -218,3 +221,27 @@ def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tm
     assert "--shifts moves pictures" in capsys.readouterr().err
     assert main([*words[:3], "8", *words[4:]]) == 2
     assert "out of sight" in capsys.readouterr().err
+    table = "a,b,label\n" + "\n".join(f"{i},{i % 3},{i % 2}" for i in range(20))
+    (tmp_path / "table.csv").write_text(table)
+    assert main(["fit", str(tmp_path / "table.csv"), *words[2:]]) == 2
+    assert "--size" in capsys.readouterr().err
+
+
+def test_command_line_says_where_views_of_a_saved_model_are_left_or_asked_for_anew(tmp_path, capsys):
+    data, out = str(tmp_path / "digits.npz"), str(tmp_path / "m.sparlow")
+    np.savez(data, images=X.reshape(-1, 8, 8), labels=Y)
+    few = ["--n-atoms", "60", "--max-iter", "1"]
+    assert main(["fit", data, "--shifts", "1", *few, "-o", out]) == 0
+    assert main(["evaluate", out, data, "--shifts", "1"]) == 2
+    assert "--shifts goes without MODEL" in capsys.readouterr().err
+    again = ["fit", data, "--from", out, "--max-iter", "1", "-o", str(tmp_path / "n.sparlow")]
+    assert main(again) == 0
+    assert "views=None (--shifts)" in capsys.readouterr().err
+    assert main([*again, "--shifts", "1"]) == 0
+    assert "views=" not in capsys.readouterr().err
+
+
+def test_the_page_says_that_codes_are_means(tmp_path):
+    model = SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y)
+    page = report(models.ModelFile(model, (8, 8), Y), Samples(X, Y, (8, 8)))
+    assert "Codes are means over moved copies, Shifts(pixels=1, shape=None)" in page

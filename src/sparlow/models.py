@@ -186,8 +186,8 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
     path : path
         A file that :func:`save` wrote.
     trusted : iterable of types
-        Priors, criteria or steps of your own that the model uses. The library's and scikit-learn's types, numbers and
-        arrays are known; a file with any other is refused.
+        Priors, criteria, views or steps of your own that the model uses. The library's and scikit-learn's types,
+        numbers and arrays are known; a file with any other is refused.
 
     Returns
     -------
@@ -218,8 +218,8 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         ) from error
     if strangers:
         raise ModelFileError(
-            f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors, criteria or "
-            "steps of your own, name them: load_model(path, trusted=[...])."
+            f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors, criteria, "
+            "views or steps of your own, name them: load_model(path, trusted=[...])."
         )
     return _checked(content, path)
 

@@ -52,16 +52,16 @@ class Shifts(Views):
     pixels : int, default=1
         The longest way along each axis. One suits 16 × 16 pixels, two 28 × 28.
     shape : (int, int), optional
-        Height and width of the pictures; by default they are square.
+        Height and width of the pictures; by default they are square, as any square number of features is taken to be.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sparlow import Shifts, SparLow
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = SparLow("pca", n_components=30, views=Shifts(1), random_state=0).fit(X[:900])
+    >>> model = SparLow("lda", views=Shifts(1), max_iter=3, random_state=0).fit(X[:300], y[:300])
     >>> model.transform(X[900:]).shape
-    (897, 30)
+    (897, 9)
 
     """
 
@@ -72,7 +72,7 @@ class Shifts(Views):
         if not isinstance(self.pixels, numbers.Integral) or isinstance(self.pixels, bool) or self.pixels < 1:
             raise ValueError(f"pixels must be a positive whole number, got {self.pixels!r}.")
         if self.shape is not None:
-            sides = tuple(self.shape)
+            sides = tuple(self.shape) if np.ndim(self.shape) == 1 else ()
             if len(sides) != 2 or not all(isinstance(side, numbers.Integral) and side > 0 for side in sides):
                 raise ValueError(f"shape must be height and width, two positive whole numbers, got {self.shape!r}.")
             object.__setattr__(self, "shape", (int(sides[0]), int(sides[1])))

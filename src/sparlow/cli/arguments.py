@@ -267,6 +267,17 @@ def build_model(arguments: argparse.Namespace, start: ModelFile | None = None) -
     )
 
 
+def refuse_model_options(arguments: argparse.Namespace) -> None:
+    """Say so where options of a model to be learned go with a saved one, which has its own."""
+    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start"
+    for name in names.split():
+        if getattr(arguments, name) is not None:
+            option = "--from" if name == "start" else f"--{name.replace('_', '-')}"
+            raise UserError(
+                f"{option} goes without MODEL: {arguments.model} is learned already, with choices of its own."
+            )
+
+
 def _criterion(arguments: argparse.Namespace) -> str | Criterion:
     if not arguments.set:
         return str(arguments.criterion)
@@ -298,7 +309,10 @@ def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
     if arguments.shifts is None:
         return None
     if samples.shape is None:
-        raise UserError(f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers.")
+        raise UserError(
+            f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers: "
+            "rows that are pictures need --size HEIGHTxWIDTH."
+        )
     if arguments.shifts >= min(samples.shape):
         size = "{}x{}".format(*samples.shape)
         raise UserError(f"--shifts {arguments.shifts} moves pictures of {size} pixels out of sight.")

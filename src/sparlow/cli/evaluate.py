@@ -22,7 +22,7 @@ from ..evaluation import (
 )
 from ..models import ModelFile
 from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, views_of, whole
+from .arguments import add_data, add_model, build_model, read_data, read_model, refuse_model_options, views_of, whole
 from .fit import check_labelled
 from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     else:
         if arguments.rivals:
             raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
+        refuse_model_options(arguments)
         held = read_model(arguments.model)
         samples = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"

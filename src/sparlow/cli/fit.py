@@ -41,6 +41,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     model = build_model(arguments, start)
     samples = read_data(arguments, arguments.data, start)
     model.set_params(views=views_of(arguments, samples))
+    before = None if start is None else getattr(start.model, "views", None)
+    if start is not None and before != model.views:
+        terminal.warn(f"{arguments.start} has views={before}, this one will have views={model.views} (--shifts).")
     check_labelled(model, samples)
     terminal.note(describe(samples))
     began = time.perf_counter()

@@ -69,7 +69,7 @@ def report(
     name = f"{type(model.criterion_).__name__}-SparLow"
     sections = [
         Section("Embedding", _explore(data), _said_of_samples(held, samples, len(rows))),
-        _atoms(data),
+        _atoms(data, model.views),
         _factors(data, model),
         _course(model),
         *_accuracy(judgements, protocol),
@@ -156,7 +156,7 @@ def _explore(data: dict[str, Any]) -> str:
     )
 
 
-def _atoms(data: dict[str, Any]) -> Section:
+def _atoms(data: dict[str, Any], views: Any) -> Section:
     if data["atoms"] is None:
         body = '<p class="soft">They are too many and too long to be drawn in a page.</p><div id="atomsheet"></div>'
         return Section("Atoms", body)
@@ -165,6 +165,10 @@ def _atoms(data: dict[str, Any]) -> Section:
         f"The {data['atoms']['count']} atoms of the dictionary, the most used first{owners}. "
         "Click one to see in the embedding which samples use it."
     )
+    if views is not None:
+        lead += (
+            f" Codes are means over moved copies, {views}: more atoms have a part, and what they rebuild is blurred."
+        )
     return Section("Atoms", '<div id="atomsheet" class="sheet"></div>', lead)
 
 
