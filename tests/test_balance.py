@@ -26,7 +26,8 @@ def refreshed(quotient, codes, U):
     """What a problem makes of its criterion between rounds of steps."""
     problem = SimpleNamespace(quotient=quotient, plain=quotient, _unpack=lambda point: (None, U))
     problem._evaluation = lambda *parts: None
-    now = SimpleNamespace(codes=codes, projection=U, quotient=quotient.value(codes, U), point=None, dictionary=None)
+    now = SimpleNamespace(codes=codes, coded=None, projection=U, quotient=quotient.value(codes, U), point=None)
+    now.dictionary = None
     JointProblem.refresh(problem, now)
     return problem.quotient
 

@@ -110,7 +110,7 @@ def test_classes_get_atoms_of_their_own_where_labels_are_as_many_as_atoms(monkey
         seen.append(None if y is None else np.sum(y >= 0))
         return learn_dictionary(method, X, n_atoms, y, **options)
 
-    monkeypatch.setattr("sparlow.estimators.sparlow.learn_dictionary", learner)
+    monkeypatch.setattr("sparlow.estimators.start.learn_dictionary", learner)
     y = np.where(np.arange(200) < labelled, TARGET[:200], -1)
     criterion = "sda" if labelled else "pca"
     SparLow(criterion, n_atoms=40, max_iter=0, random_state=0).fit(DIGITS[:200], y)

@@ -163,9 +163,13 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
         except ArpackError:
             pass
     try:
-        return scipy.linalg.eigh(M, subset_by_index=[r - count, r - 1], check_finite=False)[1]
-    except np.linalg.LinAlgError:  # LAPACK's partial solver gives up on some clusters of equal eigenvalues
-        return np.linalg.eigh(M)[1][:, r - count :]
+        U = scipy.linalg.eigh(M, subset_by_index=[r - count, r - 1], check_finite=False)[1]
+        if np.abs(U.T @ U - np.eye(count)).max() < 1e-8:
+            return U
+    except np.linalg.LinAlgError:
+        pass
+    # LAPACK's partial solver gives up on some clusters of equal eigenvalues, or gives the same vector twice
+    return np.linalg.eigh(M)[1][:, r - count :]
 
 
 def canonical(A: Array, U: Array) -> Array:
