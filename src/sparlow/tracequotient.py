@@ -164,11 +164,11 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
             pass
     try:
         U = scipy.linalg.eigh(M, subset_by_index=[r - count, r - 1], check_finite=False)[1]
-        if np.abs(U.T @ U - np.eye(count)).max() < 1e-8:
+        if U.shape[1] == count and np.abs(U.T @ U - np.eye(count)).max() < 1e-8:
             return U
     except np.linalg.LinAlgError:
         pass
-    # LAPACK's partial solver gives up on some clusters of equal eigenvalues, or gives the same vector twice
+    # on some clusters of equal eigenvalues LAPACK's partial solver gives up, gives a vector twice, or too few
     return np.linalg.eigh(M)[1][:, r - count :]
 
 
