@@ -241,6 +241,8 @@ def _make_sound(part: Any) -> None:
     elif sp.issparse(part) and part.format in ("csr", "csc"):
         part.check_format(full_check=True)
     elif hasattr(part, "__dict__") and not isinstance(part, type):
+        if isinstance(part, SparLow):
+            part.views = getattr(part, "views", None)  # a file from before there were any
         tree = vars(part).get("_tree")
         if isinstance(tree, (KDTree, BallTree)):
             options = part.effective_metric_params_ or {}
@@ -259,8 +261,6 @@ def _checked(content: Any, path: pathlib.Path) -> ModelFile:
         _check_fitted(held.model)
     except (KeyError, TypeError, NotFittedError) as error:
         raise ModelFileError(f"{path} is damaged: {_brief(error)}.") from error
-    if isinstance(held.model, SparLow) and "views" not in vars(held.model):
-        held.model.views = None  # a file from before there were any
     if not isinstance(held.model, ESTIMATORS):
         raise ModelFileError(f"{path} holds a {type(held.model).__name__}, expected one of {_names(ESTIMATORS)}.")
     return held

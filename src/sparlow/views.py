@@ -25,6 +25,7 @@ from sklearn.utils import check_array
 
 from .coding import encode, pullback
 from .dictionaries import unit_samples
+from .dictionaries.atoms import check_count
 from .priors import Prior
 
 Array = NDArray[Any]
@@ -69,8 +70,7 @@ class Shifts(Views):
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.pixels, numbers.Integral) or isinstance(self.pixels, bool) or self.pixels < 1:
-            raise ValueError(f"pixels must be a positive whole number, got {self.pixels!r}.")
+        check_count(self.pixels, "pixels")
         if self.shape is not None:
             sides = tuple(self.shape) if np.ndim(self.shape) == 1 else ()
             if len(sides) != 2 or not all(isinstance(side, numbers.Integral) and side > 0 for side in sides):

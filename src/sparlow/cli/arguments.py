@@ -313,7 +313,9 @@ def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
             f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers: "
             "rows that are pictures need --size HEIGHTxWIDTH."
         )
-    if arguments.shifts >= min(samples.shape):
-        size = "{}x{}".format(*samples.shape)
-        raise UserError(f"--shifts {arguments.shifts} moves pictures of {size} pixels out of sight.")
-    return Shifts(arguments.shifts, samples.shape)
+    views = Shifts(arguments.shifts, samples.shape)
+    try:
+        views.maps(samples.X.shape[1])
+    except ValueError as error:
+        raise UserError(f"--shifts: {error}") from error
+    return views
