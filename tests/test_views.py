@@ -1,5 +1,7 @@
 """Views of samples: what is moved where, means of codes, and models that learn from them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,7 @@ def moved(images, down, right):
     return out
 
 
+@pytest.mark.filterwarnings("ignore:Shifts by 2 pixels")
 @pytest.mark.parametrize("pixels", [1, 2])
 def test_shifts_move_pictures_in_eight_directions_and_zeros_move_in(pixels):
     images = np.random.default_rng(0).random((4, 5, 3))
@@ -74,6 +77,14 @@ def test_pictures_are_square_unless_a_shape_is_given():
 def test_what_cannot_be_is_refused_with_a_reason(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_shifts_over_much_of_the_picture_are_warned_of():
+    with pytest.warns(UserWarning, match="3 pixels move more than a quarter of pictures of 8 x 8"):
+        Shifts(3).maps(64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Shifts(2).maps(64)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -26,6 +26,7 @@ from sklearn.utils import check_array
 from .coding import encode, pullback
 from .dictionaries import unit_samples
 from .dictionaries.atoms import check_count
+from .messages import warn
 from .priors import Prior
 
 Array = NDArray[Any]
@@ -82,6 +83,11 @@ class Shifts(Views):
         height, width = self._sides(n_features)
         if self.pixels >= min(height, width):
             raise ValueError(f"Shifts by {self.pixels} pixels move pictures of {height} x {width} pixels out of sight.")
+        if self.pixels > max(1, min(height, width) / 4):
+            warn(
+                f"Shifts by {self.pixels} pixels move more than a quarter of pictures of {height} x {width} pixels out "
+                "of sight, and the mean over them tells little. Fewer are enough for pictures that lie a little off."
+            )
         ways = [way for way in itertools.product((-1, 0, 1), repeat=2) if way != (0, 0)]
         lengths = range(1, self.pixels + 1)
         return tuple(_shift(height, width, down * by, right * by) for by in lengths for down, right in ways)
