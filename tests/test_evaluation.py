@@ -119,13 +119,13 @@ def test_machine_is_the_best_of_the_grid_on_training_folds_and_of_equals_the_smo
         y = rng.integers(0, 2, 200)
         Z = (2 * rng.integers(0, 8, 200) + y)[:, None] + rng.normal(0, 0.2, (200, 1))
         Z_new = np.linspace(0, 15, 50)[:, None]
-    scores = {}
-    for width in (0.25, 1, 4):  # the smoothest first
-        for cost in (1, 10, 100):
-            machine = SVC(C=cost, gamma=width / Z.var(axis=0).sum())
-            scores[machine] = np.mean([machine.fit(Z[a], y[a]).score(Z[b], y[b]) for a, b in folds(y, 3)])
-    good = [machine for machine, score in scores.items() if score >= max(scores.values()) - 1.5 / len(y)]
-    assert len(good) < 9
+    best = {}  # of each width the machine and its score, the widest kernel first
+    for width in (0.25, 1, 4):
+        machines = [SVC(C=cost, gamma=width / Z.var(axis=0).sum()) for cost in (1, 10, 100)]
+        scores = [np.mean([m.fit(Z[a], y[a]).score(Z[b], y[b]) for a, b in folds(y, 3)]) for m in machines]
+        best[machines[int(np.argmax(scores))]] = max(scores)
+    good = [machine for machine, score in best.items() if score >= max(best.values()) - 1.5 / len(y)]
+    assert len(good) < 3
     np.testing.assert_array_equal(support_vectors(Z, y, Z_new), good[0].fit(Z, y).predict(Z_new))
 
 
@@ -138,11 +138,11 @@ def test_a_single_sample_does_not_choose_the_machine():
     np.testing.assert_array_equal(support_vectors(Z, y, new), usual.predict(new))
     search = SimpleNamespace(
         cv_results_={
-            "mean_test_score": np.array([0.5, 0.999, 1.0, 0.99]),
-            "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (1, 4), (1, 0.25))],
+            "mean_test_score": np.array([0.5, 0.999, 0.9995, 1.0, 0.99]),
+            "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (100, 1), (1, 4), (1, 0.25))],
         }
     )
-    assert _smoothest(search, 1000) == {"C": 10, "gamma": 1}
+    assert _smoothest(search, 1000) == {"C": 100, "gamma": 1}
 
 
 def test_search_finds_what_serves_the_nearest_neighbour():

@@ -51,9 +51,9 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     """The labels of a Gaussian support vector machine (SVM) of the labelled samples.
 
     C and γ come from cross-validation on the training samples, of which 3000 at most, drawn with ``seed``, take part in
-    the choice: of all that come within one sample of the best, the smallest γ and then the smallest C. An embedding
-    learned with these labels leaves hardly a mistake on any fold, and a single sample must not choose. Where a class
-    has a single sample there is nothing to choose by: C = 10, γ = 1 / total variance.
+    the choice: of all γ that come within one sample of the best, the smallest, with the C that is best for it. An
+    embedding learned with these labels leaves hardly a mistake on any fold, and a single sample must not choose a
+    narrow kernel. Where a class has a single sample there is nothing to choose by: C = 10, γ = 1 / total variance.
     """
     known = is_labelled(y)
     Z, y, Z_new = np.asarray(Z[known], float), y[known], np.asarray(Z_new, float)
@@ -69,11 +69,10 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
 
 
 def _smoothest(search: GridSearchCV, n_samples: int) -> dict[str, float]:
-    """Of the parameters that come within a sample of the best (folds differ in size: one and a half), the smoothest."""
-    scores = search.cv_results_["mean_test_score"]
+    """Of the γ that come within a sample of the best (folds differ in size: one and a half) the smallest, and its C."""
+    scores, known = search.cv_results_["mean_test_score"], search.cv_results_["params"]
     near = np.flatnonzero(scores >= np.max(scores) - 1.5 / n_samples)
-    known = search.cv_results_["params"]
-    return dict(min((known[place] for place in near), key=lambda p: (p["gamma"], p["C"])))
+    return dict(known[min(near, key=lambda place: (known[place]["gamma"], -scores[place], known[place]["C"]))])
 
 
 CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest_neighbour, "SVM": support_vectors}
