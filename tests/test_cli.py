@@ -124,6 +124,15 @@ def test_evaluate_a_saved_model(folder, capsys):
     assert len(row["per_class"]["1NN"]) == 10
     code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "train.npz", "--classifiers", "1NN")
     assert (code, told["seen_in_training"], "learned from these very samples" in said) == (0, True, True)
+    model, mixed = str(folder / "m.sparlow"), str(folder / "mixed.npz")
+    np.savez(mixed, images=DIGITS.images[150:300], labels=DIGITS.target[150:300])
+    code, told, said = run(capsys, "evaluate", model, mixed, "--classifiers", "1NN")
+    assert (code, told["n_seen"], "learned from 50 of these 150 samples" in said) == (0, 50, True)
+    code, told, _ = run(capsys, "report", model, mixed, "--classifiers", "1NN", "-o", folder / "mixed.html")
+    assert "on the 100 samples of" in told["protocol"]
+    assert "(50 others it was)" in told["protocol"]
+    assert told["accuracy"]["LDA-SparLow"]["1NN"] == row["accuracy"]["1NN"]
+    assert "The model was learned from 50 of them" in (folder / "mixed.html").read_text()
     assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
     said = capsys.readouterr().out
     assert "true \\ given" in said

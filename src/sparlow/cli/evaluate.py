@@ -37,8 +37,6 @@ Without: a model with the given parameters is learned on each fold's training pa
 1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
 A model learned from real targets is judged by R²."""
 
-SEEN = "the model was learned from these very samples: how it does on them says nothing about others."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this command."""
@@ -55,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge and tell."""
     if arguments.model is None:
-        rows, seen = _cross_validated(arguments, terminal), False
+        rows, seen = _cross_validated(arguments, terminal), 0
         how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
     else:
         if arguments.rivals:
@@ -64,21 +62,24 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         held = read_model(arguments.model)
         samples = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
-        seen = learned_from(held, samples)
+        seen = int(held.has_seen(samples).sum())
         if seen:
-            terminal.warn(SEEN)
+            terminal.warn(said_of_seen(seen, len(samples.X)))
         if held.model._training.targets is not None:
-            return _r_squared(held, samples, {"how": how, "seen_in_training": seen}, terminal)
+            return _r_squared(held, samples, {"how": how, **_seen(seen)}, terminal)
         rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
-    terminal.result(
-        {"how": how, "seen_in_training": seen, "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}"
-    )
+    terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
     return OK
 
 
-def learned_from(held: ModelFile, samples: Samples) -> bool:
-    """Whether these are known to be the samples that the model was learned from."""
-    return bool(held.data.get("fingerprint") == samples.fingerprint)
+def _seen(count: int) -> dict[str, Any]:
+    return {"seen_in_training": count > 0, "n_seen": count}
+
+
+def said_of_seen(seen: int, count: int) -> str:
+    """A warning of samples that the model was learned from."""
+    which = "these very samples" if seen == count else f"{seen} of these {count} samples"
+    return f"the model was learned from {which}: how it does on them says nothing about others."
 
 
 def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:

@@ -135,6 +135,7 @@ def summary(samples: Samples) -> dict[str, Any]:
         "n_samples": len(samples.X),
         "n_features": int(samples.X.shape[1]),
         "fingerprint": samples.fingerprint,
+        "marks": samples.marks,
         **({"features": samples.features} if samples.features else {}),
     }
 

@@ -14,7 +14,7 @@ from ..models import ModelFile
 from ..page import report
 from ..samples import Samples
 from .arguments import add_data, read_data, read_model, share, whole, writable
-from .evaluate import SEEN, check_labels_known, judge_saved, learned_from
+from .evaluate import check_labels_known, judge_saved, said_of_seen
 from .terminal import OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
@@ -26,8 +26,8 @@ EXAMPLES = """\
 
 Accuracies are of samples that were not learned from. With --train the saved model is judged on DATA, and classifiers
 and rivals learn from TRAIN, which should be what the model was learned from. Without it the saved model is judged
-alone, on DATA that it was not learned from. Of DATA that it was learned from a share is held out, and a model with the
-same parameters and the rivals learn from the rest. The file opens without a network."""
+alone, on what it was not learned from of DATA. Where it was learned from all of DATA a share is held out, and a model
+with the same parameters and the rivals learn from the rest. The file opens without a network."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     held = read_model(arguments.model)
     samples = read_data(arguments, arguments.data, held)
     rows, protocol = _judged(arguments, held, samples, terminal)
-    seen = arguments.train is not None and learned_from(held, samples)
+    seen = arguments.train is not None and bool(held.has_seen(samples).any())
     text = report(
         held,
         samples,
@@ -98,20 +98,23 @@ def _judged(
     try:
         if arguments.train is not None:
             return _with_train(arguments, held, samples, name, terminal)
-        if _is_new(held, samples):
-            rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
-            return rows, f"The saved model on the {len(samples.X):,} samples of {samples.source}. {_NO_RIVALS}"
+        new = samples.take(np.flatnonzero(~held.has_seen(samples)))
+        if _can_judge(held, new):
+            rows = [judge_saved(held, new, arguments.classifiers, terminal)]
+            known = len(samples.X) - len(new.X)
+            but = f" that it was not learned from ({known:,} others it was)" if known else ""
+            return rows, f"The saved model on the {len(new.X):,} samples of {samples.source}{but}. {_NO_RIVALS}"
         return _with_split(arguments, held, samples, name, terminal)
     except ValueError as error:
         raise UserError(str(error), WORK_FAILED) from error
 
 
-def _is_new(held: ModelFile, samples: Samples) -> bool:
-    """Whether the model was learned from other samples, and knows some of the labels of these."""
+def _can_judge(held: ModelFile, new: Samples) -> bool:
+    """Whether there are new samples, by what is known of those learned from, of which the model knows some labels."""
     known = held.training_labels()
-    if known is None or "fingerprint" not in held.data or learned_from(held, samples):
+    if known is None or "fingerprint" not in held.data or not np.any(known_rows(new.y)):
         return False
-    learned, asked = labels_of(known, samples.y)
+    learned, asked = labels_of(known, new.y)
     return not {*learned}.isdisjoint(asked)
 
 
@@ -148,8 +151,9 @@ def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
 
 def _doubts(held: ModelFile, samples: Samples, train: Samples) -> list[str]:
     """What speaks against the accuracies on DATA of a model learned from TRAIN."""
-    doubts = [SEEN] if learned_from(held, samples) else []
-    if "fingerprint" in held.data and not learned_from(held, train):
+    seen = int(held.has_seen(samples).sum())
+    doubts = [said_of_seen(seen, len(samples.X))] if seen else []
+    if "fingerprint" in held.data and not held.learned_from(train):
         doubts.append(
             f"the model was learned from other samples ({held.data.get('n_samples', '?')} of "
             f"{held.data.get('source', 'an unknown file')}) than TRAIN ({len(train.X)} of {train.source})."

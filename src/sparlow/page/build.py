@@ -47,7 +47,7 @@ def report(
     protocol : str
         How the judgements came about.
     seen : bool, default=False
-        Whether they are of the very samples that the model was learned from, not of samples held out.
+        Whether some are of samples that the model was learned from, not all of samples held out.
     max_points : int, default=10000
         More samples than this are drawn from at random.
     title : str, optional
@@ -137,8 +137,10 @@ def _said_of_samples(held: ModelFile, samples: Samples, shown: int) -> str:
         if shown < n
         else f"All {n:,} samples of {_short_name(samples.source)}."
     ]
-    if held.data.get("fingerprint") == samples.fingerprint:
-        parts.append("The model was learned from these very samples: new ones lie less tidily.")
+    seen = int(held.has_seen(samples).sum())
+    if seen:
+        which = "these very samples" if seen == n else f"{seen:,} of them"
+        parts.append(f"The model was learned from {which}: new ones lie less tidily.")
     return " ".join(parts)
 
 
