@@ -238,6 +238,17 @@ def test_squeezed_and_large_images_are_spoken_of(tmp_path):
         read(tmp_path / "large")
 
 
+def test_folders_of_parts_are_not_silently_classes(tmp_path):
+    make_folder(tmp_path / "set" / "train")
+    make_folder(tmp_path / "set" / "test")
+    with pytest.warns(UserWarning, match=r"of test and train, which are taken to be the classes.*: .*set.test\."):
+        found = read(tmp_path / "set")
+    assert {*found.y} == {"test", "train"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(tmp_path / "set" / "train")
+
+
 def test_orientation_of_photographs_and_deep_images(tmp_path):
     (tmp_path / "a").mkdir()
     picture = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(4, 3))

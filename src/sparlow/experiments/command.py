@@ -28,6 +28,7 @@ Rows are kept as soon as they are measured: a run that was stopped goes on where
 from the folder that --data or the environment variable SPARLOW_DATA names; digits needs none."""
 
 
+_SEEDS = 10  # among which rows of the same entry are looked for
 _OTHER = tuple(name for name in datasets.NAMES if datasets.of_one_shape(name))
 
 
@@ -141,12 +142,18 @@ def overview(plan: Plan) -> list[tuple[str, str, str, str, str]]:
 
 
 def _seconds_left(plan: Plan, experiment: Experiment, size: Size, count: int) -> float:
-    """Of the rows that are open, as each took so far, or as the plan says where there are none."""
-    taken = [row["total_seconds"] for row in row_file(experiment, plan.output).read() if row["status"] == "done"]
+    """Of the open rows: as the same took with other seeds, as rows took on the whole, or as the plan says."""
+    rows = row_file(experiment, plan.output).read()
+    taken = {row["key"]: row["total_seconds"] for row in rows if row["status"] == "done"}
     own = experiment.quick if plan.quick else experiment.full
     planned = 60 * own.minutes / max(len(tasks(experiment, own, on=plan.on)), 1)
-    each = sum(taken) / len(taken) if taken else planned
-    return each * len([task for task in plan.open_tasks() if task.experiment is experiment])
+    usual = sum(taken.values()) / len(taken) if taken else planned
+    left = 0.0
+    for task in plan.open_tasks():
+        if task.experiment is experiment:
+            alike = [taken[key] for seed in range(_SEEDS) if (key := task.entry.key(seed)) in taken]
+            left += sum(alike) / len(alike) if alike else usual
+    return left
 
 
 def places(plan: Plan) -> str:

@@ -26,6 +26,7 @@ Array = NDArray[Any]
 VARIABLE = "SPARLOW_CACHE"
 _WORDS = 1024
 _PATCHES = (16, 24, 32)
+_WAY = 1  # another number where the same pictures come to have other components
 
 
 def pictures(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
@@ -52,7 +53,7 @@ def pyramids(dimension: int | None = None) -> Any:
 def _kept(train: Array, test: Array, name: str) -> Array:
     """All principal components of training and test pictures, from disk if they are there."""
     folder = pathlib.Path(os.environ.get(VARIABLE) or pathlib.Path.home() / ".cache" / "sparlow")
-    path = folder / f"{name}-{joblib.hash([_marks(train), _marks(test), _WORDS, _PATCHES])}.npy"
+    path = folder / f"{name}-{joblib.hash([_marks(train), _marks(test), _WORDS, _PATCHES, _WAY])}.npy"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.npy")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .plan import Entry, Experiment, Size
 from .rows import Row
-from .run import DONE, row_file, tasks
+from .run import DONE, RULES, row_file, tasks
 
 Array = NDArray[Any]
 
@@ -126,11 +126,23 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
     notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
+    notes += [f"{MEASURES[measure]}: {before} by an earlier rule." for measure, before in _superseded(results).items()]
     have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
     wanted = sum(r.wanted for r in results)
     if have < wanted:
         notes.append(f"{have} of {wanted} rows so far.")
     return tuple(notes)
+
+
+def _superseded(results: Iterable[Result]) -> dict[str, str]:
+    """How many rows have a measure by another rule than the present one."""
+    said = {}
+    for measure, rule in RULES.items():
+        rows = [row for result in results for row in result.rows if measure in row.get("accuracy", {})]
+        before = sum(row.get("rules", {}).get(measure, 1) != rule for row in rows)
+        if before:
+            said[measure] = f"{before} of {len(rows)} rows"
+    return said
 
 
 def panels_of(results: Sequence[Result]) -> list[str]:

@@ -31,6 +31,7 @@ from .splits import Samples, draw
 Array = NDArray[Any]
 
 DONE = ("done", "not applicable")
+RULES = {"svm": 2}  # which rule a measure goes by, the first if it is not here; 2: see support_vectors
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,8 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
     for measure_, predicted in _predictions(task, samples, answer):
         classes = share_right_by_class(predicted, samples.y_test)
         outcome.setdefault("accuracy", {})[measure_] = round(100 * share_right(predicted, samples.y_test), 3)
+        if measure_ in RULES:
+            outcome["rules"] = RULES
         outcome.setdefault("per_class", {})[measure_] = [round(100 * share, 2) for share in classes.values()]
     if answer.test is not None:
         outcome["dimension"] = int(answer.test.shape[1])

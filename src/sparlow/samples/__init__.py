@@ -13,7 +13,7 @@ import numpy as np
 from .arrays import read_npy, read_npz
 from .kinds import Reading, Samples, SamplesError
 from .labels import read_labels, tidy_labels, told_labels
-from .pictures import IMAGE_SUFFIXES, holds_images, is_image, read_pictures
+from .pictures import IMAGE_SUFFIXES, holds_images, is_image, read_pictures, say_depth
 from .tables import read_csv, read_parquet
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "holds_images",
     "is_image",
     "read",
+    "say_depth",
     "tidy_labels",
 ]
 

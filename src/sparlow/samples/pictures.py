@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def read_pictures(path: pathlib.Path, how: Reading) -> Samples:
             )
         rows.append(np.asarray(image, dtype=np.uint8).ravel())
     _say_sizes(path, size, squeezed, len(files))
+    say_depth(files, folder)
     labels = [file.relative_to(folder).parts[0] if file.parent != folder else "" for file in files]
     y = np.array(labels) if any(labels) else None
     names = tuple(file.relative_to(folder).as_posix() for file in files)
@@ -67,6 +69,17 @@ def _say_sizes(path: pathlib.Path, size: tuple[int, int] | None, squeezed: int, 
         warn(
             f"{path}: images of {named} are {size[0] * size[1]} numbers each, which takes time: --size 64x64 is "
             f"less; {_FEATURES}.",
+        )
+
+
+def say_depth(files: Sequence[pathlib.Path], folder: pathlib.Path) -> None:
+    """Warn where sub-folders hold no images but further folders: they may be the parts of a set, not its classes."""
+    parts = [file.relative_to(folder).parts for file in files]
+    if parts and all(len(names) > 2 for names in parts):
+        first = sorted({names[0] for names in parts})
+        warn(
+            f"{folder}: images lie in folders of {' and '.join(first[:2])}{' and others' * (len(first) > 2)}, which "
+            f"are taken to be the classes. If these are parts of the set, name one of them: {folder / first[0]}."
         )
 
 
