@@ -7,7 +7,8 @@ import pytest
 
 from sparlow.experiments import EXPERIMENTS, named
 from sparlow.experiments.methods import METHODS
-from sparlow.experiments.results import TABLES
+from sparlow.experiments.results import TABLES, gather
+from tests import cases
 
 
 @pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.name)
@@ -52,3 +53,14 @@ def test_every_entry_names_a_method_a_form_and_known_options():
     assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
     with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
         named("fig99")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
+def test_the_document_says_what_the_rows_say(experiment):
+    if not (cases.ROOT / "results" / f"{experiment.name}.jsonl").exists():
+        pytest.skip("no rows")
+    text = (cases.ROOT / "docs" / "evidence.md").read_text()
+    place = text.split(f"<!-- {experiment.name} -->")[1].split(f"<!-- end {experiment.name} -->")[0]
+    table = TABLES[experiment.kind](experiment, gather(experiment, experiment.full, cases.ROOT / "results"))
+    assert table.markdown() in place, "sparlow reproduce --report --document docs/evidence.md fills it anew"
+    assert experiment.remark in place
