@@ -180,7 +180,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "Caltech-101",
         "table",
         _table2("caltech101", _TABLE2A),
-        Size(1, 110),
+        Size(1, 70),
         Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
@@ -194,7 +194,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "Caltech-256, the part at hand",
         "table",
         (*_table2("caltech256", _TABLE2B, _KL), *_FURTHER),
-        Size(1, 40),
+        Size(1, 25),
         Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
@@ -215,7 +215,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_not_scaled(SCENES),
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
         ),
-        Size(3, 180),
+        Size(3, 90),
         Size(1, 1, {"per_class": 20, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
@@ -230,7 +230,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "By PCA dimension: Caltech-101, 30 per class",
         "lines",
         _fig11(),
-        Size(1, 150, points=(64, 256, 1000, 3000)),
+        Size(1, 35, points=(64, 256, 1000, 3000)),
         Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL, points=(64, 256)),
         axes=("PCA dimension", "1NN accuracy (%)"),
         remark=_PICTURES
