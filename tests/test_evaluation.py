@@ -8,7 +8,6 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from sparlow import SparLow
@@ -154,17 +153,6 @@ def test_search_finds_what_serves_the_nearest_neighbour():
     assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, X, Y, 0).n_components == 3
     # what decides by itself is judged by its decisions
     assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, X, Y, 0).n_neighbors == 1
-
-
-def test_search_asks_the_classifier_that_it_is_told_to():
-    # the first number tells classes that lie in turn along a line, which neighbours see, the second two wide clouds
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 300)
-    Z = np.stack([2.0 * rng.integers(0, 30, 300) + y + rng.normal(0, 0.1, 300), rng.normal(2 * y, 1)], axis=1)
-    column = FunctionTransformer(lambda Z, of: Z[:, [of]])
-    grid = {"kw_args": [{"of": 0}, {"of": 1}]}
-    assert searched(column, grid, Z, y, 0).kw_args == {"of": 0}
-    assert searched(column, grid, Z, y, 0, judge="SVM").kw_args == {"of": 1}
 
 
 def test_search_with_few_labels_uses_them_alone():

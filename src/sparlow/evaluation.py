@@ -31,7 +31,6 @@ from sklearn.svm import SVC
 from .dictionaries import labelled as is_labelled
 
 Array = NDArray[Any]
-Classify = Callable[[Array, Array, Array], Array]
 
 TUNING = 3000  # at most so many samples choose parameters
 _FOLDS = 3
@@ -76,7 +75,7 @@ def _smoothest(search: GridSearchCV, n_samples: int) -> dict[str, float]:
     return dict(known[min(near, key=lambda place: (known[place]["gamma"], -scores[place], known[place]["C"]))])
 
 
-CLASSIFIERS: dict[str, Classify] = {"1NN": nearest_neighbour, "SVM": support_vectors}
+CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest_neighbour, "SVM": support_vectors}
 
 
 # ── parameters by training folds ────────────────────────────────────────────────────────────────────────────────────
@@ -112,14 +111,11 @@ def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
         yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
 
 
-def searched(
-    estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Array, seed: int, judge: str = "1NN"
-) -> Any:
+def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Array, seed: int) -> Any:
     """The estimator with the parameters of ``grid`` that serve best on training folds.
 
-    Transformers are judged by a classifier of their embedding (1NN or SVM), classifiers by what they predict. With
-    a single label in a class, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes
-    back as it is.
+    Transformers are judged by 1NN on their embedding, classifiers by what they predict. With a single label in a
+    class, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes back as it is.
     """
     X, y = part(X, y, seed)
     candidates = list(ParameterGrid(dict(grid)))
@@ -128,20 +124,20 @@ def searched(
     scores = np.zeros(len(candidates))
     for rows, held in training_folds(y):
         for place, candidate in enumerate(candidates):
-            scores[place] += _trial(clone(estimator).set_params(**candidate), X, y, rows, held, CLASSIFIERS[judge])
+            scores[place] += _trial(clone(estimator).set_params(**candidate), X, y, rows, held)
     if not scores.any():
         return clone(estimator)
     return clone(estimator).set_params(**candidates[int(np.argmax(scores))])
 
 
-def _trial(estimator: Any, X: Array, y: Array, rows: Array, held: Array, classify: Classify) -> float:
+def _trial(estimator: Any, X: Array, y: Array, rows: Array, held: Array) -> float:
     try:
         estimator.fit(X[rows], y[rows])
     except (ValueError, np.linalg.LinAlgError):  # more components than a fold allows, for instance
         return 0.0
     if is_classifier(estimator):
         return float(np.mean(estimator.predict(X[held]) == y[held]))
-    found = classify(own_embedding(estimator, X[rows]), y[rows], estimator.transform(X[held]))
+    found = nearest_neighbour(own_embedding(estimator, X[rows]), y[rows], estimator.transform(X[held]))
     return float(np.mean(found == y[held]))
 
 

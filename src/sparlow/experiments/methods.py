@@ -1,13 +1,13 @@
 """Every method by its name: a problem in, an answer out.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and seven more: ``tune`` (parameter -> values, chosen on training folds), ``judge`` (by which classifier,
-1NN by default), ``landmarks`` (fit on so many random samples, map the others), ``shifts`` (add copies of the training
-images moved by so many pixels), ``averaged`` (a test image's embedding is the mean over its copies moved by so many
-pixels), ``views`` (codes averaged over images moved by up to so many pixels, see :class:`sparlow.Shifts`; for other
-methods the images are averaged) and ``spread`` (missing labels of the training samples are filled in by the model for
-the classifier). ``prior`` is written (l1, l2), as a multiple of the default l1 or as a dict of the parameters of
-KLDivergence, ``criterion`` as a dict of its parameters.
+estimator, and six more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
+random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels), ``averaged``
+(a test image's embedding is the mean over its copies moved by so many pixels), ``views`` (codes averaged over images
+moved by up to so many pixels, see :class:`sparlow.Shifts`; for other methods the images are averaged) and ``spread``
+(missing labels of the training samples are filled in by the model for the classifier). ``prior`` is written (l1, l2),
+as a multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its
+parameters.
 """
 
 from __future__ import annotations
@@ -98,11 +98,10 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
         problem = _averaged(problem, options.pop("views", 0))
         choices = {**(grid or {}), **options.pop("tune", {})}
         landmarks, shifts = options.pop("landmarks", None), options.pop("shifts", 0)
-        judge = options.pop("judge", "1NN")
         estimator = build(problem).set_params(**options)
         choices = {name: values for name, values in choices.items() if name not in options}
         began = time.perf_counter()
-        estimator = _tuned(estimator, choices, problem, judge)
+        estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         X, y = _with_copies(problem, shifts)
         said = note
@@ -118,7 +117,7 @@ def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None
     return method
 
 
-def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem, judge: str) -> Any:
+def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
     """The estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer than at last."""
     known = estimator.get_params()
     final = {name: known[name] for name in ("n_atoms", "max_iter") if "n_atoms" in known and known.get(name)}
@@ -126,7 +125,7 @@ def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem, judge: 
     if choices:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
     kept = {name: value for name, value in final.items() if name not in choices}
-    return searched(estimator, choices, problem.X, problem.y, problem.seed, judge).set_params(**kept)
+    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**kept)
 
 
 def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:
@@ -141,6 +140,14 @@ def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], s
 def raw(problem: Problem) -> Any:
     """The samples themselves."""
     return FunctionTransformer()
+
+
+def pca(problem: Problem) -> Any:
+    """Principal components, no more than the samples have numbers."""
+    asked, there = problem.options.get("n_components", 1), problem.X.shape[1]
+    if asked > there:
+        raise NotApplicable(f"{asked} components of {there} numbers")
+    return PCA(random_state=0)
 
 
 def lda(problem: Problem) -> Any:
@@ -186,7 +193,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         options = dict(problem.options)
         options |= {"max_iter": 0} if sequential else {}
         tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
-        spread, judge = options.pop("spread", False), options.pop("judge", "1NN")
+        spread = options.pop("spread", False)
         X, y = _with_copies(problem, shifts)
         estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
         given = {**options, "views": _shifts(problem.shape, options["views"])} if "views" in options else options
@@ -195,7 +202,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         choices = {
             name: [_arguments(criterion, X, y, {**given, name: value})[name] for value in tune[name]] for name in tune
         }
-        estimator = _tuned(estimator, choices, problem, judge)
+        estimator = _tuned(estimator, choices, problem)
         chosen = time.perf_counter()
         test = list(copies(problem.X_test, problem.shape, averaged))
         _fit(estimator, X, y, test, problem.watch)
@@ -316,7 +323,7 @@ def _criteria(name: str, **grid: Any) -> list[Any]:
 
 METHODS: dict[str, Method] = {
     "raw pixels": of_estimator(raw),
-    "PCA": of_estimator(lambda p: PCA(random_state=0), _DIMENSIONS),
+    "PCA": of_estimator(pca, _DIMENSIONS),
     "Sparse PCA": of_estimator(lambda p: ScaledSparsePCA(), {"sparsity": [0.0005, 0.002, 0.006, 0.02]}),
     "KPCA": of_estimator(lambda p: GaussianKernelPCA(), {"width": [0.3, 1.0, 3.0]}),
     "LLE": of_estimator(
