@@ -304,7 +304,8 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "start of PCA-SparLow. Tuned: l and the prior by training folds. + shifts: training images also moved by "
         "one pixel along both axes, nine times as many; l by training folds of the images as they are, or by an SVM on "
         "held-out training images, with shifts to learn from. Mean of 9 views: codes, of the others the images, "
-        "averaged over each image and its copies moved by a pixel, of 17 by up to two; l = 100 for codes (one, two and 100 by held-out training images, for images as for codes). "
+        "averaged over each image and its copies moved by a pixel, of 17 by up to two; l = 100 for codes "
+        "(one, two and 100 by held-out training images, for images as for codes). "
         "MNIST: 10 000 random training images, where the paper has 30 000; all test images.",
     ),
     Experiment(
