@@ -128,11 +128,22 @@ def test_evaluate_a_saved_model(folder, capsys):
     np.savez(mixed, images=DIGITS.images[150:300], labels=DIGITS.target[150:300])
     code, told, said = run(capsys, "evaluate", model, mixed, "--classifiers", "1NN")
     assert (code, told["n_seen"], "learned from 50 of these 150 samples" in said) == (0, 50, True)
+    assert told["methods"][0]["accuracy"]["1NN"] == row["accuracy"]["1NN"]  # those left out are not counted
     code, told, _ = run(capsys, "report", model, mixed, "--classifiers", "1NN", "-o", folder / "mixed.html")
     assert "on the 100 samples of" in told["protocol"]
     assert "(50 others it was)" in told["protocol"]
     assert told["accuracy"]["LDA-SparLow"]["1NN"] == row["accuracy"]["1NN"]
     assert "The model was learned from 50 of them" in (folder / "mixed.html").read_text()
+    words = (mixed, "--train", folder / "train.npz", "--no-rivals", "--classifiers", "1NN", "-o", folder / "mixed.html")
+    code, told, said = run(capsys, "report", model, *words)
+    assert "on the 100 samples of" in told["protocol"]
+    assert told["accuracy"]["LDA-SparLow"]["1NN"] == row["accuracy"]["1NN"]
+    np.savez(mixed, images=DIGITS.images[200:300], labels=DIGITS.target[200:300] + 10)
+    code, told, said = run(
+        capsys, "report", model, mixed, "--no-rivals", "--classifiers", "1NN", "-o", folder / "x.html"
+    )
+    assert "knows none of the labels" in said
+    assert "knows none of the labels" in told["protocol"]
     assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
     said = capsys.readouterr().out
     assert "true \\ given" in said
@@ -233,6 +244,7 @@ def test_inspect_tells_what_is_inside(folder, capsys):
     assert told["chosen"]["n_atoms"] == 30
     assert told["data"]["classes"] == [str(k) for k in range(10)]
     assert told["learning"]["stop_reason"]
+    assert "marks" not in told["data"]
     assert len(told["history"]["quotient"]) == told["learning"]["steps_made"] + 1
     assert main(["inspect", str(folder / "m.sparlow")]) == 0
     assert "course of learning" in capsys.readouterr().out
@@ -338,7 +350,10 @@ WRONG = {
     "unknown criterion": (["fit", "{train}", "-o", "{out}", "--criterion", "magic"], "invalid choice"),
     "no data": (["fit", "{missing}", "-o", "{out}"], "no file or folder"),
     "no model": (["inspect", "{missing}"], "no model file"),
-    "swapped": (["evaluate", "{folder}", "{model}"], "is a folder, no model file: the model comes first"),
+    "swapped": (
+        ["evaluate", "{folder}", "{model}"],
+        "is a folder, no model file; where a command takes both, the model comes before",
+    ),
     "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
     "foreign model": (["inspect", "{train}"], "holds samples, no model: the model comes first"),
     "model as samples": (["evaluate", "{model}"], "holds what sparlow has learned, where samples are expected"),

@@ -241,9 +241,13 @@ def test_squeezed_and_large_images_are_spoken_of(tmp_path):
 def test_folders_of_parts_are_not_silently_classes(tmp_path):
     make_folder(tmp_path / "set" / "train")
     make_folder(tmp_path / "set" / "test")
-    with pytest.warns(UserWarning, match=r"of test and train, which are taken to be the classes.*: .*set.test\."):
-        found = read(tmp_path / "set")
-    assert {*found.y} == {"test", "train"}
+    with pytest.raises(SamplesError, match=r"parts of a set \(train, test\), not its classes: name one, .*set.train\."):
+        read(tmp_path / "set")
+    make_folder(tmp_path / "zoos" / "berlin")
+    make_folder(tmp_path / "zoos" / "wien")
+    with pytest.warns(UserWarning, match=r"of berlin and wien, which are taken to be the classes.*: .*zoos.berlin\."):
+        found = read(tmp_path / "zoos")
+    assert {*found.y} == {"berlin", "wien"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(tmp_path / "set" / "train")

@@ -212,7 +212,9 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
     """
     skops, path = skops_io(), pathlib.Path(path)
     if path.is_dir():
-        raise FileNotFoundError(f"{path} is a folder, no model file: the model comes first, then the samples.")
+        raise FileNotFoundError(
+            f"{path} is a folder, no model file; where a command takes both, the model comes before the samples."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
     names = _names_of((*TRUSTED, *trusted))

@@ -81,12 +81,16 @@ class Shifts(Views):
     def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
         """One matrix for each way and direction, those by one pixel first."""
         height, width = self._sides(n_features)
+        far = max(1, min(height, width) // 4)
         if self.pixels >= min(height, width):
-            raise ValueError(f"Shifts by {self.pixels} pixels move pictures of {height} x {width} pixels out of sight.")
-        if self.pixels > max(1, min(height, width) / 4):
+            raise ValueError(
+                f"Shifts by {self.pixels} pixels move pictures of {height} x {width} pixels out of sight: up to {far} "
+                "make sense."
+            )
+        if self.pixels > far:
             warn(
                 f"Shifts by {self.pixels} pixels move more than a quarter of pictures of {height} x {width} pixels out "
-                "of sight, and the mean over them tells little. Fewer are enough for pictures that lie a little off."
+                f"of sight, and the mean over them tells little: up to {far} make sense."
             )
         ways = [way for way in itertools.product((-1, 0, 1), repeat=2) if way != (0, 0)]
         lengths = range(1, self.pixels + 1)

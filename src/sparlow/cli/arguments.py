@@ -8,6 +8,7 @@ import dataclasses
 import math
 import pathlib
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -315,7 +316,8 @@ def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
         )
     views = Shifts(arguments.shifts, samples.shape)
     try:
-        views.maps(samples.X.shape[1])
+        with warnings.catch_warnings(action="ignore"):  # the fit says it
+            views.maps(samples.X.shape[1])
     except ValueError as error:
         raise UserError(f"--shifts: {error}") from error
     return views

@@ -62,9 +62,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         held = read_model(arguments.model)
         samples = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
-        seen = int(held.has_seen(samples).sum())
+        known = held.has_seen(samples)
+        seen = int(known.sum())
         if seen:
             terminal.warn(said_of_seen(seen, len(samples.X)))
+            how += f", of which {'all' if known.all() else 'others'} were learned from"
+        if not known.all():
+            samples = samples.take(np.flatnonzero(~known))
         if held.model._training.targets is not None:
             return _r_squared(held, samples, {"how": how, **_seen(seen)}, terminal)
         rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
@@ -78,8 +82,9 @@ def _seen(count: int) -> dict[str, Any]:
 
 def said_of_seen(seen: int, count: int) -> str:
     """A warning of samples that the model was learned from."""
-    which = "these very samples" if seen == count else f"{seen} of these {count} samples"
-    return f"the model was learned from {which}: how it does on them says nothing about others."
+    if seen == count:
+        return "the model was learned from these very samples: how it does on them says nothing about others."
+    return f"the model was learned from {seen} of these {count} samples, which are left out."
 
 
 def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:

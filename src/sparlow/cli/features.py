@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..samples import IMAGE_SUFFIXES, is_image, say_depth
+from ..samples import IMAGE_SUFFIXES, SamplesError, is_image, say_depth
 from .arguments import SEED, threads, whole, writable
 from .terminal import INTERRUPTED, OK, Terminal, UserError
 
@@ -142,7 +142,10 @@ def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Pa
         many = "1 picture" if len(files) == 1 else f"{len(files)} pictures"
         terminal.warn(f"{many} beside the sub-folders left out (first: {files[0].name}).")
     if found:
-        say_depth([file for file, _ in found], folder)
+        try:
+            say_depth([file for file, _ in found], folder)
+        except SamplesError as error:
+            raise UserError(str(error)) from error
         return [file for file, _ in found], [label for _, label in found]
     if not files:
         raise UserError(f"{folder} has no pictures ({', '.join(sorted(IMAGE_SUFFIXES))}), nor have its sub-folders.")

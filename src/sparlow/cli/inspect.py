@@ -40,7 +40,11 @@ def describe(held: ModelFile) -> dict[str, Any]:
     classes = in_order(labels[known_rows(labels)]) if labels is not None and classed else []
     return {
         "version": held.version,
-        "data": {**held.data, "image_shape": held.image_shape, "classes": classes},
+        "data": {
+            **{name: value for name, value in held.data.items() if name != "marks"},
+            "image_shape": held.image_shape,
+            "classes": classes,
+        },
         "parameters": {name: _short(value) for name, value in model.get_params(deep=False).items()},
         "chosen": {
             "criterion": str(model.criterion_),

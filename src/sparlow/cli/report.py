@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     held = read_model(arguments.model)
     samples = read_data(arguments, arguments.data, held)
     rows, protocol = _judged(arguments, held, samples, terminal)
-    seen = arguments.train is not None and bool(held.has_seen(samples).any())
+    seen = arguments.train is not None and bool(held.has_seen(samples).all())
     text = report(
         held,
         samples,
@@ -99,23 +99,29 @@ def _judged(
         if arguments.train is not None:
             return _with_train(arguments, held, samples, name, terminal)
         new = samples.take(np.flatnonzero(~held.has_seen(samples)))
-        if _can_judge(held, new):
+        strange = _strange(held, new)
+        if strange:
+            terminal.warn(strange)
+        elif len(new.X) and "fingerprint" in held.data and held.training_labels() is not None:
             rows = [judge_saved(held, new, arguments.classifiers, terminal)]
             known = len(samples.X) - len(new.X)
             but = f" that it was not learned from ({known:,} others it was)" if known else ""
             return rows, f"The saved model on the {len(new.X):,} samples of {samples.source}{but}. {_NO_RIVALS}"
-        return _with_split(arguments, held, samples, name, terminal)
+        rows, protocol = _with_split(arguments, held, samples, name, terminal)
+        return rows, f"{protocol} Beware: {strange}" if strange else protocol
     except ValueError as error:
         raise UserError(str(error), WORK_FAILED) from error
 
 
-def _can_judge(held: ModelFile, new: Samples) -> bool:
-    """Whether there are new samples, by what is known of those learned from, of which the model knows some labels."""
+def _strange(held: ModelFile, new: Samples) -> str:
+    """What to say where the model knows none of the labels of new samples, so that it cannot be judged by them."""
     known = held.training_labels()
-    if known is None or "fingerprint" not in held.data or not np.any(known_rows(new.y)):
-        return False
+    if known is None or not np.any(known_rows(new.y)):
+        return ""
     learned, asked = labels_of(known, new.y)
-    return not {*learned}.isdisjoint(asked)
+    if not {*learned}.isdisjoint(asked):
+        return ""
+    return f"the saved model knows none of the labels of {new.source}, and the accuracies are of another one."
 
 
 _NO_RIVALS = "Rivals need the samples that it was learned from: --train names them."
@@ -127,6 +133,10 @@ def _with_train(
     train = _read_train(arguments, held)
     if train.fingerprint == samples.fingerprint:
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
+    known = held.has_seen(samples) | np.isin(samples.marks, train.marks)
+    if known.any() and not known.all():
+        terminal.warn(said_of_seen(int(known.sum()), len(samples.X)))
+        samples = samples.take(np.flatnonzero(~known))
     check_labels_known(train.y, samples, train.source, terminal)
     protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
     for said in _doubts(held, samples, train):
@@ -151,7 +161,7 @@ def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
 
 def _doubts(held: ModelFile, samples: Samples, train: Samples) -> list[str]:
     """What speaks against the accuracies on DATA of a model learned from TRAIN."""
-    seen = int(held.has_seen(samples).sum())
+    seen = int(held.has_seen(samples).sum())  # all or none: of some the new ones are here
     doubts = [said_of_seen(seen, len(samples.X))] if seen else []
     if "fingerprint" in held.data and not held.learned_from(train):
         doubts.append(

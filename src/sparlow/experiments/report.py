@@ -44,10 +44,10 @@ class Chapter:
 
     @property
     def remark(self) -> str:
-        """What a reader must know; on another set than the paper's, that alone."""
+        """What a reader must know."""
         sets = ", ".join(self.experiment.data)
         return (
-            f"Measured on {self.on} instead of {sets}: the paper prints nothing for it."
+            f"Measured on {self.on} instead of {sets}: the paper prints nothing for it. There: {self.experiment.remark}"
             if self.on
             else self.experiment.remark
         )

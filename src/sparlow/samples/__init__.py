@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str], how: Reading | None = None) -> Samples:
     elif not path.exists():
         raise SamplesError(f"There is no file or folder {path}.")
     elif _is_model(path):
-        raise SamplesError(f"{path} holds what sparlow has learned, where samples are expected.")
+        raise SamplesError(f"{path} holds what sparlow has learned, where samples are expected: these come after it.")
     elif path.suffix.lower() not in READERS:
         raise SamplesError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:

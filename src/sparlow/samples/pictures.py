@@ -13,6 +13,7 @@ from .kinds import Reading, Samples, SamplesError
 _SQUEEZE = 0.02  # change of proportions that is not worth a word
 _LARGE = 128 * 128  # pixels
 _FEATURES = "photographs of things and places are better described by sparlow features first"
+_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "new"}
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"}
 
 
@@ -73,10 +74,14 @@ def _say_sizes(path: pathlib.Path, size: tuple[int, int] | None, squeezed: int, 
 
 
 def say_depth(files: Sequence[pathlib.Path], folder: pathlib.Path) -> None:
-    """Warn where sub-folders hold no images but further folders: they may be the parts of a set, not its classes."""
+    """Refuse parts of a set (train, test) in place of its classes; warn where sub-folders hold but further folders."""
     parts = [file.relative_to(folder).parts for file in files]
     if parts and all(len(names) > 2 for names in parts):
-        first = sorted({names[0] for names in parts})
+        first = sorted({names[0] for names in parts}, key=lambda name: (not name.lower().startswith("train"), name))
+        if len(first) > 1 and all(name.lower() in _PARTS for name in first):
+            raise SamplesError(
+                f"{folder} holds parts of a set ({', '.join(first)}), not its classes: name one, {folder / first[0]}."
+            )
         warn(
             f"{folder}: images lie in folders of {' and '.join(first[:2])}{' and others' * (len(first) > 2)}, which "
             f"are taken to be the classes. If these are parts of the set, name one of them: {folder / first[0]}."
