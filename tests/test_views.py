@@ -72,6 +72,7 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Shifts(3, (3, 5)).maps(15), "out of sight"),
         (lambda: SparLow("pca", views=Shifts(1)).fit(X[:50, :60]), "no square"),
         (lambda: SparLow("pca", views=1).fit(X[:50]), "views"),
+        (lambda: SparLow(views=Shifts(1)).set_params(views__pixels=2), r"views is set or searched as a whole.*Shifts"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_reason(make, said):

@@ -233,6 +233,17 @@ class SparLow(CallbackSupportMixin, Projector):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def set_params(self, **params: Any) -> SparLow:
+        """Set parameters. A prior, a criterion or views are set as a whole."""
+        for name in params:
+            whole, _, part = name.partition("__")
+            if part and whole in ("prior", "criterion", "views"):
+                raise ValueError(
+                    f"There is no parameter {name!r}: {whole} is set or searched as a whole, for instance "
+                    f"{{{whole!r}: [{getattr(self, whole)!r}, ...]}}."
+                )
+        return super().set_params(**params)
+
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SparLow:
