@@ -181,7 +181,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "table",
         _table2("caltech101", _TABLE2A),
         Size(1, 70),
-        Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL),
+        Size(1, 0.7, {"per_class": 3, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
         + _ATOMS
@@ -216,7 +216,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
         ),
         Size(3, 90),
-        Size(1, 1, {"per_class": 20, "test": 150}, QUICK_MODEL),
+        Size(1, 2, {"per_class": 20, "test": 150}, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
         + _ATOMS
@@ -231,7 +231,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "lines",
         _fig11(),
         Size(1, 35, points=(64, 256, 1000, 3000)),
-        Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL, points=(64, 256)),
+        Size(1, 0.7, {"per_class": 3, "test": 150}, QUICK_MODEL, points=(64, 256)),
         axes=("PCA dimension", "1NN accuracy (%)"),
         remark=_PICTURES
         + "."

@@ -287,8 +287,8 @@ def _fig10() -> tuple[Entry, ...]:
     )
 
 
-_FIG6_QUICK = Size(1, 1, {**_QUICK_DIGITS}, QUICK_MODEL)
-_SMALL_MODEL = Size(1, 2, {"train": 500, "test": 500}, {"n_atoms": 100, "max_iter": 3})
+_FIG6_QUICK = Size(1, 0.2, {**_QUICK_DIGITS}, QUICK_MODEL)
+_SMALL_MODEL = Size(1, 0.1, {"train": 500, "test": 500}, {"n_atoms": 100, "max_iter": 3})
 _TRACE = ("step", "1NN accuracy (%)")
 
 FACES_AND_DIGITS: tuple[Experiment, ...] = (
@@ -298,7 +298,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "table",
         _table1(),
         Size(3, 150),
-        Size(1, 2, _QUICK_DIGITS, QUICK_MODEL),
+        Size(1, 4.5, _QUICK_DIGITS, QUICK_MODEL),
         ("1nn", "svm"),
         remark="Dimensions l as printed: 50 for PCA, KPCA and PCA-SparLow, 20 for the others; SparPCA with 50 is the "
         "start of PCA-SparLow. Tuned: l and the prior by training folds. + shifts: training images also moved by "
@@ -344,7 +344,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         _fig3(),
         Size(3, 50),
-        Size(1, 1, {"train": 700, "test": 150}, QUICK_MODEL),
+        Size(1, 0.5, {"train": 700, "test": 150}, QUICK_MODEL),
         axes=_TRACE,
         remark="The paper shows 15-Scenes, flat after five steps; here also USPS, and PIE with 30 images per subject.",
     ),
@@ -385,7 +385,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "lines",
         _fig5c(),
         Size(3, 50),
-        Size(1, 2, _QUICK_DIGITS, QUICK_MODEL, (1, 4, 10)),
+        Size(1, 0.5, _QUICK_DIGITS, QUICK_MODEL, (1, 4, 10)),
         axes=("labels per class", "accuracy (%)"),
         remark="All training images are known, their labels only for so many of each class; official test part. With "
         "class labels SMVR-SparLow and SDA-SparLow are the same method. Labels spread: 1NN among all training images, "
@@ -397,7 +397,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         _fig6(PIE, _STEADY, _FIG6_PIE),
         Size(3, 40),
-        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
+        Size(1, 0.2, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
     ),
     Experiment(
@@ -406,7 +406,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "traces",
         _fig6_without(PIE, {}),
         Size(3, 35),
-        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
+        Size(1, 0.2, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
     ),
     Experiment(
@@ -447,7 +447,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "bars",
         _fig7(),
         Size(3, 17),
-        Size(1, 2, _QUICK_FACES, {**QUICK_MODEL, "n_components": 50}),
+        Size(1, 0.8, _QUICK_FACES, {**QUICK_MODEL, "n_components": 50}),
         remark="From left to right: on the images, on the codes of the first dictionary, learned together. "
         "All with l = 100, which the paper leaves open. Here with 30 images per subject, where the printed values are "
         "for 120.",
@@ -458,7 +458,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "faces",
         _fig8(),
         Size(1, 1),
-        Size(1, 1, _QUICK_FACES, QUICK_MODEL),
+        Size(1, 0.3, _QUICK_FACES, QUICK_MODEL),
         remark="The first ten basis images of PCA, OLPP and ONPP, and the first ten factor images UᵀD of SparLow.",
     ),
     Experiment(
@@ -467,7 +467,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "clouds",
         _fig9(),
         Size(3, 2),
-        Size(1, 1, options={"max_iter": 10}),
+        Size(1, 0.5, options={"max_iter": 10}),
         remark="Subjects 5, 35 and 65, 120 images each learned from and the others as crosses. From top to bottom: "
         "on the images, on the codes of the first dictionary, learned together. Numbers: 1NN on the others.",
     ),
@@ -477,7 +477,7 @@ FACES_AND_DIGITS: tuple[Experiment, ...] = (
         "thumbnails",
         _fig10(),
         Size(1, 2),
-        Size(1, 1, options={"max_iter": 10}),
+        Size(1, 0.1, options={"max_iter": 10}),
         measures=(),
         remark="No labels are used; what varies is the pose and the light.",
     ),
