@@ -55,10 +55,11 @@ def test_every_entry_names_a_method_a_form_and_known_options():
         named("fig99")
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
+KEPT = [one for one in EXPERIMENTS if (cases.ROOT / "results" / f"{one.name}.jsonl").exists()]
+
+
+@pytest.mark.parametrize("experiment", KEPT, ids=lambda e: e.name)
 def test_the_document_says_what_the_rows_say(experiment):
-    if not (cases.ROOT / "results" / f"{experiment.name}.jsonl").exists():
-        pytest.skip("no rows")
     text = (cases.ROOT / "docs" / "evidence.md").read_text()
     place = text.split(f"<!-- {experiment.name} -->")[1].split(f"<!-- end {experiment.name} -->")[0]
     table = TABLES[experiment.kind](experiment, gather(experiment, experiment.full, cases.ROOT / "results"))
