@@ -72,6 +72,10 @@ def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path
     code, told, said = run(capsys, "features", folder, *words, "--skip")
     assert (code, told["n_samples"], len(told["skipped"]), told["width"]) == (0, 15, 1, 14)
     assert "1 picture beside the sub-folders left out (first: loose.png)" in said
+    for part in ("train", "test"):
+        shutil.copytree(pictures, tmp_path / "whole" / part)
+    code, _, said = run(capsys, "features", tmp_path / "whole", *words)
+    assert (code, "parts of a set (train, test), not its classes" in said) == (2, True)
     found = np.load(tmp_path / "rows.npz")
     # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
     assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0

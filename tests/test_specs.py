@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sparlow.experiments import EXPERIMENTS, named
-from sparlow.experiments.methods import METHODS
-from sparlow.experiments.results import TABLES, gather
+from sparlow.experiments.methods import METHODS, NotApplicable, Problem
+from sparlow.experiments.results import TABLES, Result, gather
+from sparlow.experiments.run import RULES
 from tests import cases
 
 
@@ -65,3 +66,16 @@ def test_the_document_says_what_the_rows_say(experiment):
     table = TABLES[experiment.kind](experiment, gather(experiment, experiment.full, cases.ROOT / "results"))
     assert table.markdown() in place, "sparlow reproduce --report --document docs/evidence.md fills it anew"
     assert experiment.remark in place
+
+
+def test_rows_by_an_earlier_rule_are_told():
+    one = named("table2b")[0]
+    rows = ({"accuracy": {"svm": 1.0}}, {"accuracy": {"svm": 2.0}, "rules": RULES})
+    told = [Result(one.entries[0], tuple(dict(row, per_class={"svm": [1.0]}) for row in rows), wanted=2)]
+    assert "SVM: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
+
+
+def test_more_components_than_numbers_are_not_applicable():
+    X = np.eye(6)[:, :4]
+    with pytest.raises(NotApplicable, match="5 components of 4 numbers"):
+        METHODS["PCA"](Problem(X, np.arange(6) % 2, X, options={"n_components": 5}))

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         seen = int(known.sum())
         if seen:
             terminal.warn(said_of_seen(seen, len(samples.X)))
-            how += f", of which {'all' if known.all() else 'others'} were learned from"
+            how += f", of which {seen} of {len(samples.X)} were learned from"
         if not known.all():
             samples = samples.take(np.flatnonzero(~known))
         if held.model._training.targets is not None:
