@@ -1,7 +1,7 @@
 """Dictionary and projection learned together, on scikit-learn's digits: what it gains, what it costs, how it looks.
 
 Run it with ``make demo``. It compares six representations by the accuracy of two classifiers on images not seen before,
-and saves pictures of the atoms, the factor images, the embeddings and the course of learning.
+saves pictures of the atoms, the factor images, the embeddings and the course of learning, and writes a page to explore.
 """
 
 import argparse
@@ -15,15 +15,15 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import FunctionTransformer, normalize
-from sklearn.svm import SVC
 
-from sparlow import SparLow, plots
+from sparlow import SparLow, page, plots
+from sparlow.evaluation import judge
+from sparlow.models import ModelFile
+from sparlow.samples import Samples
 
 SHAPE = (8, 8)
-GRID = {"C": [1, 10, 100], "gamma": [0.3, 1, 3]}  # gamma in units of 1 / (dimensions × variance)
 
 
 def methods(max_iter):
@@ -44,26 +44,17 @@ def compile_kernels(X, y):
         SparLow(criterion, n_components=2, n_atoms=20, max_iter=1, random_state=0, n_jobs=-1).fit(X[:200], y[:200])
 
 
-def accuracies(Z_train, y_train, Z_test, y_test):
-    """Accuracy of the nearest neighbour, and of a support vector machine whose parameters come from training folds."""
-    neighbour = KNeighborsClassifier(1).fit(Z_train, y_train)
-    unit = 1 / (Z_train.shape[1] * Z_train.var())
-    grid = {"C": GRID["C"], "gamma": [unit * gamma for gamma in GRID["gamma"]]}
-    machine = GridSearchCV(SVC(), grid, cv=3).fit(Z_train, y_train)
-    return 100 * neighbour.score(Z_test, y_test), 100 * machine.score(Z_test, y_test)
-
-
 def compare(models, X_train, X_test, y_train, y_test):
-    """Fit each model, print its row, and return the rows."""
+    """Fit each model, judge it by the nearest neighbour and by a support vector machine tuned on training folds."""
     print(f"\n  {'':22s} numbers   1NN %   SVM %   fit (s)")
-    rows = {}
+    rows = []
     for name, model in models.items():
         began = time.perf_counter()
         model.fit(X_train, y_train)
         seconds = time.perf_counter() - began
         Z_train, Z_test = model.transform(X_train), model.transform(X_test)
-        rows[name] = accuracies(Z_train, y_train, Z_test, y_test)
-        one, svm = rows[name]
+        rows.append(judge(name, Z_train, y_train, Z_test, y_test, fit_seconds=seconds))
+        one, svm = (100 * share for share in rows[-1].accuracies().values())
         print(f"  {name:22s} {Z_train.shape[1]:7d} {one:7.1f} {svm:7.1f} {seconds:9.1f}", flush=True)
     return rows
 
@@ -102,6 +93,14 @@ def draw_curves(max_iter, X, y, path):
     axes = plots.curves(SparLow("lda", max_iter=max_iter, **options).fit(X, y).history_)
     axes[1].set_ylabel("accuracy on the held-out 30 % (1NN)")
     axes[0].figure.savefig(path, dpi=120)
+
+
+def write_page(model, X, y, rows, path):
+    """The model as one HTML file that opens without a network, with test images and the table of the methods."""
+    rows = sorted(rows, key=lambda row: row.name != "LDA-SparLow")  # the model comes first
+    shown = Samples(X, y, SHAPE, source="new digits")
+    protocol = f"All learned from the same images and judged on {len(y)} others."
+    path.write_text(page.report(ModelFile(model, SHAPE), shown, judgements=rows, protocol=protocol), encoding="utf-8")
 
 
 def main(output, n_samples=None, max_iter=10):
@@ -143,8 +142,9 @@ def main(output, n_samples=None, max_iter=10):
         print(f"  {width} dimensions: nearest neighbour {scores[0]:.1f} % before, {scores[1]:.1f} % after", flush=True)
     draw_curves(2 * max_iter, X, y, paths["curves"])
     plt.close("all")
-    print("\npictures:")
-    for path in paths.values():
+    write_page(after, data[1], data[3], rows, output / "report.html")
+    print("\npictures, and a page to turn the embedding, point at images and see the atoms that explain them:")
+    for path in (*paths.values(), output / "report.html"):
         print(f"  {path}")
     print(f"\n{time.perf_counter() - began:.0f} s in all")
     return rows
