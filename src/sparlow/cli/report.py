@@ -135,7 +135,7 @@ def _with_train(
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
     known = held.has_seen(samples) | np.isin(samples.marks, train.marks)
     if known.any() and not known.all():
-        terminal.warn(said_of_seen(int(known.sum()), len(samples.X)))
+        terminal.warn(f"{known.sum()} of these {len(samples.X)} samples the model or TRAIN knows: they are left out.")
         samples = samples.take(np.flatnonzero(~known))
     check_labels_known(train.y, samples, train.source, terminal)
     protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
