@@ -375,3 +375,13 @@ def test_parameters_of_criteria_are_checked(wrong):
 def test_criteria_with_graphs_can_be_compared():
     assert LAP(graph=sp.eye_array(3)) == LAP(graph=sp.eye_array(4))
     assert LAP(k=3) != LAP(k=4)
+
+
+@pytest.mark.parametrize(("n", "k"), [(60, 3), (200, 4), (2000, 10)])
+def test_fewer_neighbours_in_small_sets(n, k):
+    samples = np.random.default_rng(0).standard_normal((n, 5))
+    y = np.arange(n) % 10
+    y[n // 2 :] = -1
+    ours, named = (SDA(k=given).bind(samples, y).below for given in (None, k))
+    np.testing.assert_array_equal(ours.graph.toarray(), named.graph.toarray())
+    assert not np.array_equal(ours.graph.toarray(), SDA(k=k + 1).bind(samples, y).below.graph.toarray())

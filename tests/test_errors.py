@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparlow import LAP, ElasticNet, KLDivergence, SparLow, TraceQuotient, encode
+from sparlow import LAP, Criterion, ElasticNet, KLDivergence, SparLow, TraceQuotient, encode
+from sparlow.criteria import Quotient
+from sparlow.graphs import centring
 from tests import cases
 from tests.digits import UNIT, X_NEW, X, Y, labels_for, small
 
@@ -220,3 +222,49 @@ def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
         assert len(model.transduction_) == len(Y)
     with pytest.warns(UserWarning, match="-1 as a class of its own"):
         small("lda", max_iter=0).fit(X, y)
+
+
+def test_samples_that_are_nearly_their_mean_are_pointed_out():
+    far = X + 3 * np.abs(X).max()
+    with pytest.warns(UserWarning, match=r"9\d\.\d % of their squared norm.*StandardScaler"):
+        small(max_iter=0).fit(far, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small(max_iter=0).fit(far - far.mean(axis=0), Y)
+        small(max_iter=0).fit(X, Y)
+
+
+@BOTH
+def test_labels_that_were_not_learned_are_pointed_out(build):
+    model = build("lda").fit(X, Y)
+    with pytest.warns(UserWarning, match=rf"{len(X)} of {len(X)} samples.*first: {Y[0] + 100}.*StratifiedKFold"):
+        assert model.score(X, Y + 100) == 0
+    with pytest.raises(ValueError, match="0 sample"):
+        model.score(X[:0], Y[:0])
+
+
+class _Wrong(Criterion):
+    """A criterion whose ``bind`` returns what it is told to."""
+
+    supervision = "full"
+
+    def __init__(self, made):
+        object.__setattr__(self, "made", made)
+
+    def bind(self, X, y=None, n_jobs=None):
+        return self.made
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("made", "error", "said"),
+    [
+        ((1, 2), TypeError, r"bind must return a Quotient\(above, below\), got tuple"),
+        (Quotient(centring(7), centring(7)), ValueError, "structure of 7 samples, but X has 150"),
+        (Quotient(centring(150), -1 * centring(150)), ValueError, r"denominator is negative.*semi-definite"),
+    ],
+    ids=["type", "size", "sign"],
+)
+def test_criteria_that_cannot_be(build, made, error, said):
+    with pytest.raises(error, match=said):
+        build(_Wrong(made), n_components=2).fit(X, Y)

@@ -434,3 +434,9 @@ def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypat
     X = np.random.default_rng(0).standard_normal((2000, 8))
     one, two = (graphs.neighbours(X, 8, n_jobs=n_jobs)[1] for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("two", [2, 2.0, np.float32(2), np.float64(2)])
+def test_numbers_times_structures(two):
+    S, Y = graphs.centring(5), np.random.default_rng(0).standard_normal((5, 2))
+    np.testing.assert_allclose((two * S) @ Y, (S * 2) @ Y)

@@ -52,7 +52,8 @@ def test_embedding_groups_points_by_class(width):
     assert list(groups) == ["unlabelled", "one", "three"]
     for label, name in [(-1, "unlabelled"), (1, "one"), (3, "three")]:
         np.testing.assert_allclose(groups[name], Z[y == label])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["unlabelled", "one", "three"]
+    legend = ax.get_legend() or ax.figure.legends[0]  # beside axes of three dimensions there would be no room
+    assert [text.get_text() for text in legend.get_texts()] == ["unlabelled", "one", "three"]
     assert plots.embedding(Z, ax=ax) is ax
 
 
@@ -110,3 +111,35 @@ def test_a_method_has_one_colour_in_all_panels():
     assert left["b"].lines[0].get_color() == right["b"].lines[0].get_color() != left["a"].lines[0].get_color()
     assert set(right) == {"b", "printed"}
     plt.close(figure)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_real_targets_have_a_scale_of_colours(width):
+    Z, targets = np.random.default_rng(0).standard_normal((2, 50, width))
+    y = np.where(np.arange(50) < 10, np.nan, targets[:, 0])
+    ax = plots.embedding(Z, y)
+    hidden, shown = ax.collections
+    assert len(hidden.get_offsets()) == 10
+    np.testing.assert_array_equal(shown.get_array(), y[10:])
+    assert len(ax.figure.axes) == 2  # the picture and its bar
+    assert ax.get_legend() is None
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_legend_lies_within_the_figure(width):
+    Z = np.random.default_rng(0).standard_normal((60, width))
+    ax = plots.embedding(Z, np.array([f"a long name {c % 3}" for c in range(60)]))
+    ax.figure.canvas.draw()
+    legend = ax.get_legend() or ax.figure.legends[0]
+    assert legend.get_window_extent().x1 <= ax.figure.bbox.x1 + 1
+
+
+def test_stacks_are_images_and_one_image_is_explained():
+    stack = np.random.default_rng(0).random((4, 3, 5))
+    np.testing.assert_array_equal(
+        plots.images(stack).images[0].get_array(), plots.images(stack.reshape(4, 15), (3, 5)).images[0].get_array()
+    )
+    with pytest.raises(ValueError, match="height and width"):
+        plots.images(stack.reshape(4, 15))
+    with pytest.raises(ValueError, match=r"of one image, of 15 pixels, and its 4 codes, got 30 and 8"):
+        plots.explanation(stack[:2].reshape(2, 15), stack.reshape(4, 15), np.ones((2, 4)), (3, 5))

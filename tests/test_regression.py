@@ -110,3 +110,14 @@ def test_whole_numbers_as_floats_are_targets_where_there_are_too_many_for_classe
     assert not hasattr(model, "classes_")
     assert model.n_components_ == 1
     assert hasattr(small("mvr").fit(X, Y.astype(float)), "classes_")
+
+
+def test_class_numbers_with_gaps_are_classes():
+    gaps = np.where(np.arange(len(Y)) % 2, Y, np.nan)
+    marked = np.where(np.arange(len(Y)) % 2, Y, -1).astype(float)
+    ours, theirs = (small("smvr").fit(X, y) for y in (gaps, marked))
+    np.testing.assert_array_equal(ours.classes_, np.unique(Y))
+    np.testing.assert_array_equal(ours.embedding_, theirs.embedding_)
+    real = small("smvr").fit(X, np.where(np.isnan(gaps), np.nan, gaps / 4))
+    assert not hasattr(real, "classes_")
+    assert real.n_components_ == 1

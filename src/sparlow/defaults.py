@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from .messages import warn
 from .priors import ElasticNet
 
 _MOST_ATOMS, _MOST_ATOMS_OF_FEATURES = 1000, 2000
@@ -17,6 +18,7 @@ _L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
 _ALIKE = 0.75
 _LEAST_KINSHIP = 0.2  # less, and codes would be dense
 _PROXIMITY = 100.0
+_COMMON = 0.02  # spread below which samples are nearly their mean; 0.05 for the closest faces
 _ENOUGH = 500  # labelled samples, to tell from them alone what samples have in common
 
 
@@ -28,6 +30,17 @@ def spread(X: Any) -> float:
         return 0.0
     mean = np.asarray(X.T @ np.where(rows, 1 / np.where(rows, norms, 1), 0)).ravel() / rows.sum()
     return float(np.clip(1 - mean @ mean, 0, 1))
+
+
+def warn_of_common_mean(X: Any) -> None:
+    """Say what to do where samples are nearly all of them their mean: there atoms have little to tell apart by."""
+    v = spread(X)
+    if 8 * np.finfo(X.dtype).eps < v < _COMMON:  # equal samples are an error later on
+        warn(
+            f"The samples are nearly equal: {100 * (1 - v):.1f} % of their squared norm is that of their mean, and "
+            "what is learned from the rest is not steady. Subtract the mean of each column first, and where columns "
+            "are of different units divide by their deviations: make_pipeline(StandardScaler(), SparLow(...))."
+        )
 
 
 def likeness(X: Any, known: Any = None) -> float:

@@ -67,6 +67,12 @@ class Structure:
             core = sp.block_diag([self.core, other.core]).toarray()
         return Structure(self.diagonal + other.diagonal, graph, factors, core)
 
+    __array_ufunc__ = None  # so that numbers of numpy leave the product to __rmul__
+
+    def __rmul__(self, factor: float) -> Structure:
+        """A multiple of S."""
+        return self * factor
+
     def __mul__(self, factor: float) -> Structure:
         """A multiple of S."""
         return Structure(

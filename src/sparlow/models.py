@@ -133,7 +133,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     held = model if isinstance(model, ModelFile) else ModelFile(model)
     if not isinstance(held.model, ESTIMATORS):
-        raise TypeError(f"model must be one of {_names(ESTIMATORS)}, got {type(held.model).__name__}.")
+        best = " Save its best_estimator_." if hasattr(held.model, "best_estimator_") else ""
+        raise TypeError(f"model must be one of {_names(ESTIMATORS)}, got {type(held.model).__name__}.{best}")
     _check_fitted(held.model)
     held = dataclasses.replace(held, model=_portable(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}

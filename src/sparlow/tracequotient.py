@@ -117,6 +117,10 @@ def check_scatter(B: Array, rows: Any, what: str, given: Any = None) -> None:
     rounding = 1e-13 * _squares(rows)
     if given is not None:
         rounding += (32 * np.finfo(rows.dtype).eps) ** 2 * _squares(given)
+    if np.trace(B) < -rounding:
+        raise ValueError(
+            f"The denominator is negative, tr(B) = {np.trace(B):.3g}: a criterion's S_B must be positive semi-definite."
+        )
     if not np.trace(B) > rounding:
         raise ValueError(
             f"The {what} have no scatter for the denominator: those of all samples, or of all samples of each class, "

@@ -19,7 +19,7 @@ method (Φ = X), the sequential one (codes of a fixed dictionary) and the joint 
 | smvr | targets | I on labelled samples + ρL | LapRLS |
 """
 
-from .base import Criterion
+from .base import Criterion, bound
 from .quotient import Quotient, Value
 from .semisupervised import SDA, SLAP, SMVR
 from .supervised import LDA, MFA, MVR
@@ -39,6 +39,7 @@ __all__ = [
     "Criterion",
     "Quotient",
     "Value",
+    "bound",
     "criterion_named",
 ]
 

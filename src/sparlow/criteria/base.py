@@ -74,6 +74,18 @@ def _check_parameter(criterion: str, name: str, value: Any) -> None:
         raise ValueError(f"{name} of {criterion} must be a number from 0 to 1, got {value!r}.")
 
 
+def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> Quotient:
+    """What ``bind`` of a criterion, which may be a user's, returns, if that can be one."""
+    quotient = criterion.bind(X, y, n_jobs)
+    name = f"{type(criterion).__name__}.bind"
+    if not isinstance(quotient, Quotient):
+        raise TypeError(f"{name} must return a Quotient(above, below), got {type(quotient).__name__}.")
+    for structure in (quotient.above, quotient.below):
+        if structure is not None and len(structure.diagonal) != X.shape[0]:
+            raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
+    return quotient
+
+
 def n_classes(y: Array | None) -> int:
     """The number of classes of encoded labels."""
     assert y is not None

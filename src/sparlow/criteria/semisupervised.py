@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from .. import graphs
 from ..graphs import Structure
 from .balance import class_balance
-from .base import Criterion, are_known, are_labels, neighbourhood
+from .base import Criterion, are_known, are_labels, n_classes, neighbourhood
 from .propagation import propagated
 from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
 
 Array = NDArray[Any]
+
+_LEAST, _MOST = 3, 10  # neighbours
 
 
 @dataclass(frozen=True)
@@ -27,24 +29,30 @@ class FewLabels(Criterion):
     """A criterion that uses a neighbour graph of all samples, and labels spread over it."""
 
     supervision = "semi"
-    k: int = 10
+    k: int | None = None
     graph: Any = dataclasses.field(default=None, compare=False)
     propagate: float = 0.7
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        graph = neighbourhood(X, self.k, self.graph, n_jobs)
+        k = self.k or _usual_k(X.shape[0], y)
+        graph = neighbourhood(X, k, self.graph, n_jobs)
 
         def build(labels: Array) -> Quotient:
             return self.of_labels(X, labels, graph, n_jobs)
 
         if not are_labels(y) or y.min() >= 0:
             return build(y)
-        return propagated(build, graph, y, self.k, self.propagate, n_jobs)
+        return propagated(build, graph, y, k, self.propagate, n_jobs)
 
     @abstractmethod
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         """The quotient of labels or targets y and the neighbour graph."""
+
+
+def _usual_k(n: int, y: Array) -> int:
+    """A fifth of the samples that there are for each class, from three to ten: more would join most of a small set."""
+    return min(_MOST, max(_LEAST, n // (5 * n_classes(y)))) if are_labels(y) else _MOST
 
 
 def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:
@@ -60,8 +68,8 @@ class SDA(FewLabels, Discriminant):
     ----------
     alpha : float
         Weight of the neighbour graph of all samples, relative to the labelled scatter.
-    k : int
-        Neighbours.
+    k : int, optional
+        Neighbours; by default a fifth of the samples that there are for each class, from three to ten.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
     propagate : float
@@ -92,8 +100,8 @@ class SLAP(FewLabels, Margin):
     ----------
     k_within, k_between : int, optional
         Neighbours of the same class and of other classes among the labelled samples; by default as for :class:`MFA`.
-    k : int
-        Neighbours among all samples.
+    k : int, optional
+        Neighbours among all samples; by default as for :class:`SDA`.
     far, near : float
         α₁ and α₂, relative to the labelled parts.
     graph : sparse matrix of shape (n, n), optional
@@ -127,8 +135,8 @@ class SMVR(FewLabels, Regression):
     ----------
     rho : float
         Weight of the neighbour graph of all samples, relative to the labelled scatter.
-    k : int
-        Neighbours.
+    k : int, optional
+        Neighbours; by default a fifth of the samples that there are for each class, from three to ten.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
     propagate : float

@@ -65,6 +65,8 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
             f"{name} requires y to be passed, but the target y is None. Criteria without labels are pca, lle and lap."
         )
     kind = type(criterion).__name__
+    if criterion.targets and criterion.supervision == "semi":
+        y = _gaps_marked(y)
     if criterion.targets and _is_targets(y):
         return Labels(targets=_check_targets(criterion, X, y))
     y = column_or_1d(y, warn=True)
@@ -126,6 +128,18 @@ def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
 
 def _has_words(y: Array) -> bool:
     return y.dtype == object and any(isinstance(label, str) for label in y.flat)
+
+
+def _gaps_marked(y: Any) -> Any:
+    """Class numbers with NaN where some are missing, as tables have them, with −1 there; other targets as they are."""
+    values = np.asarray(y)
+    known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
+    if known.all() or not known.any() or np.isinf(values).any() or values.size > len(values):
+        return y
+    numbers = values[known]
+    if np.any(numbers != np.round(numbers)) or _is_targets(numbers):
+        return y
+    return np.where(known, values, UNLABELLED).ravel()
 
 
 def _is_targets(y: Any) -> bool:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..criteria import Criterion, criterion_named
 from ..dictionaries import labelled
+from ..messages import warn
 from .labels import Labels, check_labels, check_targets
 
 Array = NDArray[Any]
@@ -180,9 +181,16 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         new = np.asarray(y)
         semi = criterion_named(self.criterion).supervision == "semi"
         told = labelled(new) if semi else np.ones(len(new), bool)
-        if not told.any():
+        if len(new) and not told.any():
             raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
-        return float(search.score(self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)))
+        Z, truth = self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)
+        strange = truth[~np.isin(truth, self.classes_)]
+        if len(strange):
+            warn(
+                f"{len(strange)} of {len(truth)} samples have a label that the model has not learned (first: "
+                f"{strange[0]}) and count as wrong. Folds should be stratified: StratifiedKFold(5, shuffle=True)."
+            )
+        return float(search.score(Z, truth))
 
     @abstractmethod
     def _quotient_on(self, X: Any) -> float:

@@ -16,8 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..criteria import CRITERIA, Criterion, criterion_named
-from ..defaults import default_prior, default_proximity, kinship
+from ..criteria import CRITERIA, Criterion, bound, criterion_named
+from ..defaults import default_prior, default_proximity, kinship, warn_of_common_mean
 from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..messages import warn
 from ..priors import Prior
@@ -137,8 +137,8 @@ class SparLow(CallbackSupportMixin, Projector):
     classes_ : array of shape (n_classes,)
         Class labels, if there are any.
     transduction_ : array of shape (n_samples,)
-        For criteria that take unlabelled samples, where there are some: labels of all training samples, those that were
-        missing spread over neighbours, −1 where none arrives; not for targets that are no classes, nor if interrupted.
+        For criteria that take unlabelled samples: labels of all training samples, those that were missing spread over
+        neighbours, −1 where none arrives; not for targets that are no classes, nor if interrupted.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_features_in_ : int
@@ -276,6 +276,7 @@ class SparLow(CallbackSupportMixin, Projector):
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = self._labels(criterion, X, y)
         X, pooling = self._scaled(X), self._pooling()
+        warn_of_common_mean(X)
         rng = check_random_state(self.random_state)
         k = kinship(X, labels.known)
         prior = default_prior(X, criterion.faithful, k, self.views is not None) if self.prior is None else self.prior
@@ -321,7 +322,7 @@ class SparLow(CallbackSupportMixin, Projector):
         criterion = plan.criterion
         D = first_dictionary(self, plan, X, labels)
         count = self._check_components(criterion, len(D), labels, "atoms")
-        quotient = criterion.bind(X, labels.bound, self.n_jobs)
+        quotient = bound(criterion, X, labels.bound, self.n_jobs)
         problem = SOLVERS[self.solver](
             X, plan.prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs, plan.pooling
         )

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..criteria import CRITERIA, Criterion, criterion_named
+from ..criteria import CRITERIA, Criterion, bound, criterion_named
 from ..graphs import centring
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical, check_scatter
@@ -126,7 +126,7 @@ class TraceQuotient(Projector):
         count = self._check_components(criterion, X.shape[1], labels, "features")
         with Threads(1):
             mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
-            quotient = criterion.bind(X, labels.bound, self.n_jobs)
+            quotient = bound(criterion, X, labels.bound, self.n_jobs)
             centred = X if hasattr(X, "toarray") else X - mean
             A, B = quotient.matrices(centred, self.n_jobs)
             check_scatter(B, centred, "features", X)

@@ -123,8 +123,10 @@ class Watch:
     def transduced(self, now: Evaluation) -> dict[str, Any]:
         """Labels for the unlabelled samples: spread over neighbours, as while learning; −1 where none arrives."""
         memberships, classes, y = self.problem.quotient.memberships, self.known.classes, self.known.y
-        if memberships is None or classes is None or y is None or self.reason == "interrupted":
+        if classes is None or y is None or self.criterion.supervision != "semi" or self.reason == "interrupted":
             return {}
+        if memberships is None:  # every sample has its label
+            return {"transduction_": classes[y]} if y.min() >= 0 else {}
         try:
             shares = memberships(now.quotient.embedding)
         except KeyboardInterrupt:

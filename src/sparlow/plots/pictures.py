@@ -21,7 +21,12 @@ def _pyplot() -> Any:
 
 
 def images(
-    vectors: ArrayLike, shape: tuple[int, int], *, columns: int = 20, signed: bool = False, ax: Axes | None = None
+    vectors: ArrayLike,
+    shape: tuple[int, int] | None = None,
+    *,
+    columns: int = 20,
+    signed: bool = False,
+    ax: Axes | None = None,
 ) -> Axes:
     """Vectors as a grid of images, each scaled to its own range.
 
@@ -29,8 +34,8 @@ def images(
     ----------
     vectors : array of shape (count, height × width)
         Atoms, samples or factors.
-    shape : (height, width)
-        Of one image.
+    shape : (height, width), optional
+        Of one image; not needed for a stack of them, (count, height, width).
     columns : int, default=20
         Images in a row of the grid.
     signed : bool, default=False
@@ -40,6 +45,11 @@ def images(
 
     """
     vectors = np.asarray(vectors, dtype=float)
+    if vectors.ndim == 3 and shape in (None, vectors.shape[1:]):
+        shape = vectors.shape[1], vectors.shape[2]
+        vectors = vectors.reshape(len(vectors), -1)
+    if shape is None:
+        raise ValueError(f"shape, the height and width of one image, is needed for vectors of shape {vectors.shape}.")
     if vectors.ndim != 2 or vectors.shape[1] != shape[0] * shape[1]:
         raise ValueError(
             f"vectors must have shape (count, {shape[0] * shape[1]}) for {shape} images, got {vectors.shape}."
@@ -80,9 +90,15 @@ def explanation(
     """
     dense = code.toarray() if hasattr(code, "toarray") else code
     code, dictionary = np.ravel(np.asarray(dense, dtype=float)), np.asarray(dictionary, dtype=float)
+    image = np.ravel(np.asarray(image, dtype=float))
+    if len(code) != len(dictionary) or len(image) != dictionary.shape[1]:
+        raise ValueError(
+            f"explanation is of one image, of {dictionary.shape[1]} pixels, and its {len(dictionary)} codes, got "
+            f"{len(image)} and {len(code)} numbers: choose a row, X[0] and model.encode(X[:1])."
+        )
     chosen = np.argsort(-np.abs(code))[: min(n_atoms, np.count_nonzero(code))]
     _, axes = _pyplot().subplots(1, n_atoms + 2, figsize=(1.3 * (n_atoms + 2), 1.7), squeeze=False)
-    panels = [(np.asarray(image, dtype=float), "image"), (code @ dictionary, f"from {np.count_nonzero(code)} atoms")]
+    panels = [(image, "image"), (code @ dictionary, f"from {np.count_nonzero(code)} atoms")]
     panels += [(dictionary[j], f"{code[j]:+.2f}") for j in chosen]
     for ax, (vector, title) in zip(axes[0], panels, strict=False):
         ax.imshow(vector.reshape(shape), cmap="gray", interpolation="nearest")
@@ -104,7 +120,7 @@ def embedding(
     legend: bool | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """An embedding of two or three dimensions as a scatter plot, a colour for each class.
+    """An embedding of two or three dimensions as a scatter plot, a colour for each class or a scale of them.
 
     Up to ten classes differ by colour alone, more by colour and marker: seventy combinations, then they repeat. More
     than twenty are named in the picture, where a legend would be too long to be read.
@@ -114,7 +130,8 @@ def embedding(
     Z : array of shape (n, 2) or (n, 3)
         The embedding, for instance of a model with ``n_components=2, normalize_embedding=False``.
     y : array of shape (n,), optional
-        Class labels. Samples of label −1 are unlabelled: small, grey, behind the others.
+        Class labels. Samples of label −1 are unlabelled: small, grey, behind the others. Or real targets, of which
+        some are not whole numbers, NaN where they are missing: these get a colour bar.
     names : sequence, optional
         What the legend calls the classes, in the order of ``np.unique(y)`` without −1.
     size : float, default=12.0
@@ -136,26 +153,32 @@ def embedding(
     y = np.zeros(len(Z), int) if y is None else np.asarray(y)
     if y.shape != (len(Z),):
         raise ValueError(f"y must have one label for each of the {len(Z)} samples, got shape {y.shape}.")
-    known = y != -1 if y.dtype.kind in "iuf" else np.ones(len(y), bool)
-    classes = np.unique(y[known])
+    real = y.dtype.kind == "f" and bool(np.any(y[np.isfinite(y)] % 1))
+    known = np.isfinite(y) if real else y != -1 if y.dtype.kind in "iuf" else np.ones(len(y), bool)
+    classes = np.unique(y[known]) if not real else y[:0]
     names = list(classes if names is None else names)
     if len(names) != len(classes):
         raise ValueError(f"{len(names)} names for {len(classes)} classes.")
+    own = ax is None
     if ax is None:
-        ax = _pyplot().figure(figsize=(6.4, 5.2)).add_subplot(projection="3d" if Z.shape[1] == 3 else None)
+        fig = _pyplot().figure(figsize=(6.4, 5.2), layout="constrained")  # keeps room for the legend
+        ax = fig.add_subplot(projection="3d" if Z.shape[1] == 3 else None)
     elif (ax.name == "3d") != (Z.shape[1] == 3):
         raise ValueError(f"Z has {Z.shape[1]} columns, but ax is {ax.name}: use projection='3d' for three.")
     scatter: Any = ax.scatter  # of two coordinates or three
     if not known.all():
         scatter(*Z[~known].T, s=0.4 * size, color="0.75", label="unlabelled", zorder=0)
+    if real:
+        points = scatter(*Z[known].T, s=size, lw=0, alpha=0.8, c=y[known])
+        ax.figure.colorbar(points, ax=ax, shrink=0.7)
     crowd = len(classes) > 20
     for place, (label, name) in enumerate(zip(classes, names, strict=True)):
         points, colour, marker = Z[known & (y == label)], f"C{place % 10}", _MARKERS[place // 10 % len(_MARKERS)]
         scatter(*points.T, s=size, lw=0, alpha=0.8, label=name, color=colour, marker=marker)
         if crowd:
             _name_tag(ax, np.median(points, axis=0), name, colour)
-    if legend or (legend is None and len(classes) > 1 and not crowd):
-        _legend(ax, len(classes))
+    if len(classes) and (legend or (legend is None and len(classes) > 1 and not crowd)):
+        _legend(ax, len(classes), own)
     if ax.name == "3d":
         ax.set_aspect("equal")
     else:
@@ -169,12 +192,16 @@ def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
     ax.text(*place, str(name), fontsize=6, ha="center", va="center", bbox=box)
 
 
-def _legend(ax: Axes, count: int) -> None:
-    """Beside the picture, in columns of about eighteen."""
+def _legend(ax: Axes, count: int, own: bool) -> None:
+    """Beside the picture, in columns of about eighteen; room for it is made in a figure of our ``own`` only."""
     columns = -(-count // 18)
-    ax.legend(
-        loc="center left",
-        bbox_to_anchor=(1.0 if ax.name != "3d" else 1.08, 0.5),
+    flat = ax.name != "3d"
+    if own and not flat:  # the layout leaves no room beside axes of three dimensions, but it does at the figure's edge
+        where: dict[str, Any] = {"loc": "outside right center"}
+    else:
+        where = {"loc": "center left", "bbox_to_anchor": (1.0 if flat else 1.08, 0.5)}
+    (ax.figure if own and not flat else ax).legend(
+        **where,
         ncols=columns,
         fontsize=9 if columns == 1 else 7,
         frameon=False,
