@@ -120,9 +120,9 @@ class SparLow(CallbackSupportMixin, Projector):
     embedding_ : array of shape (n_samples, n_components)
         Embedding of the training samples.
     history_ : dict of arrays
-        One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on without
-        a jump at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity, step,
-        gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it is the
+        One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on from
+        its value at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity,
+        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it is the
         history of choosing the number of steps.
     n_iter_, best_iter_ : int
         Steps made, and steps of the model: fewer where a held-out part chose them.

@@ -55,15 +55,15 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
     pil = _pillow()
     with _named(image):
         if isinstance(image, np.ndarray):
-            return _array_levels(image, max_side, pil)
+            return _array_levels(image, max_side, pil, name_of(image))
         if isinstance(image, pil.Image):
             _load(image)
-            return _picture_levels(image, max_side, pil)
+            return _picture_levels(image, max_side, pil, name_of(image))
         with pil.open(io.BytesIO(file_bytes(image))) as opened:
             if max_side is not None and opened.format == "JPEG":
                 # decode large files at a fraction of their size, no smaller than asked
                 opened.draft("L", (max_side, max_side))
-            return _picture_levels(opened, max_side, pil)
+            return _picture_levels(opened, max_side, pil, name_of(image))
 
 
 def pictures_in(X: Any) -> Any:
@@ -159,13 +159,13 @@ def _orientation(picture: Any) -> Any:
     return picture.getexif().get(_ORIENTATION, 1)
 
 
-def _picture_levels(picture: Any, max_side: int | None, pil: Any) -> tuple[Array, int]:
+def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
     if _orientation(picture) != 1:
         from PIL import ImageOps
 
         picture = ImageOps.exif_transpose(picture)
     if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
-        return _array_levels(_wide_values(picture), max_side, pil)
+        return _array_levels(_wide_values(picture), max_side, pil, name)
     if picture.mode in ("P", "La"):
         picture = picture.convert("RGBA" if picture.mode == "P" else "LA")
     gray = picture.convert("L") if picture.mode != "L" else picture
@@ -187,25 +187,25 @@ def _wide_values(picture: Any) -> Array:
     return values.astype(np.uint16)
 
 
-def _array_levels(image: Array, max_side: int | None, pil: Any) -> tuple[Array, int]:
+def _array_levels(image: Array, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
         raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
     size = image.shape[1], image.shape[0]
     reduced = _reduced_size(size, max_side)
     if image.dtype == np.uint8 and image.ndim == 2 and reduced == size:
         return image, 255
-    gray = _gray_array(image)
+    gray = _gray_array(image, name)
     if reduced == size:
         return gray, 1
     return np.clip(np.asarray(pil.fromarray(gray).resize(reduced, pil.Resampling.LANCZOS)), 0, 1, dtype=np.float32), 1
 
 
-def _gray_array(image: Array) -> Array:
+def _gray_array(image: Array, name: str) -> Array:
     kind = image.dtype.kind
     if kind == "b":
         values = image.astype(np.float32)
     elif kind in "iu":
-        values = np.divide(image, np.float32(_white(image)), dtype=np.float32)
+        values = np.divide(image, np.float32(_white(image, name)), dtype=np.float32)
     elif kind == "f":
         if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
             raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
@@ -217,7 +217,7 @@ def _gray_array(image: Array) -> Array:
     return values[:, :, 0].copy() if values.shape[2] == 1 else values[:, :, :3] @ _LUMA
 
 
-def _white(image: Array) -> int:
+def _white(image: Array, name: str) -> int:
     """The value of white: the largest of the type, if that is one that pictures have."""
     if image.dtype.kind != "u" or image.dtype.itemsize > 2:
         raise ValueError(
@@ -226,8 +226,8 @@ def _white(image: Array) -> int:
         )
     if image.dtype.itemsize == 2 and 0 < np.max(image) <= _DARK:
         warn(
-            f"A picture of 16 bits has no value above {_DARK} and is nearly black, for white is 65535. If its white is "
-            "less, such as 255 or 4095, divide by that, to floats from 0 to 1."
+            f"The image {name} of 16 bits has no value above {_DARK} and is nearly black, for white is 65535. If its "
+            "white is less, such as 255 or 4095, divide by that, to floats from 0 to 1."
         )
     return (1 << 8 * image.dtype.itemsize) - 1
 
