@@ -252,7 +252,7 @@ def test_wide_integers_say_what_is_white():
     gray = np.linspace(0, 65535, 400).reshape(20, 20).astype(np.uint16)
     np.testing.assert_allclose(read_gray(gray), gray / 65535, atol=1e-6)
     np.testing.assert_allclose(read_gray(Image.fromarray(gray.astype(np.int32))), gray / 65535, atol=1e-6)
-    with pytest.warns(UserWarning, match="no value above 4095"):
+    with pytest.warns(UserWarning, match=r"array of shape \(20, 20\), uint16.*no value above 4095"):
         read_gray(gray // 17)
     with pytest.raises(UnreadableImageError, match="must be from 0 to 65535, got 0 to 65536"):
         read_gray(Image.fromarray(np.array([[0, 65536]], np.int32)))

@@ -122,8 +122,8 @@ class SparLow(CallbackSupportMixin, Projector):
     history_ : dict of arrays
         One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on from
         its value at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity,
-        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it is the
-        history of choosing the number of steps.
+        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it
+        is the history of choosing the number of steps.
     n_iter_, best_iter_ : int
         Steps made, and steps of the model: fewer where a held-out part chose them.
     n_components_, n_atoms_ : int
