@@ -226,8 +226,9 @@ def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
 
 def test_samples_that_are_nearly_their_mean_are_pointed_out():
     far = X + 3 * np.abs(X).max()
-    with pytest.warns(UserWarning, match=r"9\d\.\d % of their squared norm.*StandardScaler"):
-        small(max_iter=0).fit(far, Y)
+    for samples in (far, far.astype(np.float32), sp.csr_array(far)):
+        with pytest.warns(UserWarning, match=r"all but a share of 0\.0\d+ of their squared norm.*StandardScaler"):
+            small(max_iter=0).fit(samples, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small(max_iter=0).fit(far - far.mean(axis=0), Y)
@@ -239,8 +240,21 @@ def test_labels_that_were_not_learned_are_pointed_out(build):
     model = build("lda").fit(X, Y)
     with pytest.warns(UserWarning, match=rf"{len(X)} of {len(X)} samples.*first: {Y[0] + 100}.*StratifiedKFold"):
         assert model.score(X, Y + 100) == 0
+    with pytest.warns(UserWarning, match="have a label that the model has not learned"):
+        assert model.score(X, Y + 0.5) == 0  # not rounded
     with pytest.raises(ValueError, match="0 sample"):
         model.score(X[:0], Y[:0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(X, Y[:-1])
+
+
+def test_labels_of_other_lengths_are_other_labels():
+    names = np.array(["a", "bb", "ccc"] * 50)
+    model = small(max_iter=0).fit(X, names)
+    with pytest.warns(UserWarning, match="50 of 150 samples.*first: cccc"):
+        share = model.score(X, np.where(names == "ccc", "cccc", names))
+    assert share == pytest.approx(2 / 3, abs=0.05)
+    assert small(max_iter=0).fit(X, Y).score(X, Y.astype(str)) == 1  # as read from a file of words
 
 
 class _Wrong(Criterion):
@@ -260,10 +274,12 @@ class _Wrong(Criterion):
     ("made", "error", "said"),
     [
         ((1, 2), TypeError, r"bind must return a Quotient\(above, below\), got tuple"),
+        (Quotient(np.eye(150), np.eye(150)), TypeError, "must be a Structure of sparlow.graphs, got ndarray"),
+        (Quotient(None, centring(150)), TypeError, "got NoneType"),
         (Quotient(centring(7), centring(7)), ValueError, "structure of 7 samples, but X has 150"),
         (Quotient(centring(150), -1 * centring(150)), ValueError, r"denominator is negative.*semi-definite"),
     ],
-    ids=["type", "size", "sign"],
+    ids=["type", "matrix", "nothing", "size", "sign"],
 )
 def test_criteria_that_cannot_be(build, made, error, said):
     with pytest.raises(error, match=said):

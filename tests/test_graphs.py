@@ -440,3 +440,6 @@ def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypat
 def test_numbers_times_structures(two):
     S, Y = graphs.centring(5), np.random.default_rng(0).standard_normal((5, 2))
     np.testing.assert_allclose((two * S) @ Y, (S * 2) @ Y)
+    for other in (S, Y, sp.eye_array(5)):
+        with pytest.raises((TypeError, ValueError)):
+            other * S

@@ -125,19 +125,30 @@ def test_real_targets_have_a_scale_of_colours(width):
     assert ax.get_legend() is None
 
 
+@pytest.mark.parametrize("kind", [float, object])
+def test_gaps_among_class_numbers_are_unlabelled(kind):
+    y = np.array([1, 2, -1, np.nan, 2] if kind is float else ["a", "b", -1, -1, "b"], kind)
+    groups = drawn(plots.embedding(np.arange(10.0).reshape(5, 2), y))
+    assert [len(points) for points in groups.values()] == [2, 1, 2]
+    assert next(iter(groups)) == "unlabelled"
+
+
 @pytest.mark.parametrize("width", [2, 3])
 def test_legend_lies_within_the_figure(width):
     Z = np.random.default_rng(0).standard_normal((60, width))
     ax = plots.embedding(Z, np.array([f"a long name {c % 3}" for c in range(60)]))
     ax.figure.canvas.draw()
     legend = ax.get_legend() or ax.figure.legends[0]
-    assert legend.get_window_extent().x1 <= ax.figure.bbox.x1 + 1
+    place = legend.get_window_extent()
+    assert place.x1 <= ax.figure.bbox.x1 + 1
+    assert place.x0 >= ax.get_window_extent().x1 - 1
 
 
 def test_stacks_are_images_and_one_image_is_explained():
     stack = np.random.default_rng(0).random((4, 3, 5))
     np.testing.assert_array_equal(
-        plots.images(stack).images[0].get_array(), plots.images(stack.reshape(4, 15), (3, 5)).images[0].get_array()
+        plots.images(stack, [3, 5]).images[0].get_array(),
+        plots.images(stack.reshape(4, 15), (3, 5)).images[0].get_array(),
     )
     with pytest.raises(ValueError, match="height and width"):
         plots.images(stack.reshape(4, 15))

@@ -118,6 +118,18 @@ def test_class_numbers_with_gaps_are_classes():
     ours, theirs = (small("smvr").fit(X, y) for y in (gaps, marked))
     np.testing.assert_array_equal(ours.classes_, np.unique(Y))
     np.testing.assert_array_equal(ours.embedding_, theirs.embedding_)
-    real = small("smvr").fit(X, np.where(np.isnan(gaps), np.nan, gaps / 4))
-    assert not hasattr(real, "classes_")
-    assert real.n_components_ == 1
+    assert ours.score(X, gaps) == ours.score(X[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
+    with pytest.raises(ValueError, match="all samples in y are unlabelled"):
+        ours.score(X, np.full(len(X), np.nan))
+
+
+@pytest.mark.parametrize("values", ["quarters", "ages", "signs"])
+def test_other_numbers_with_gaps_are_targets(values):
+    gaps = {
+        "quarters": np.where(np.arange(len(Y)) % 2, Y / 4, np.nan),
+        "ages": np.where(np.arange(len(Y)) < 15, 20 + np.arange(len(Y)), np.nan),  # each of them once
+        "signs": np.where(np.arange(len(Y)) % 2, np.sign(Y - 4.5), np.nan),  # −1 among them is a value
+    }[values]
+    model = small("smvr").fit(X, gaps)
+    assert not hasattr(model, "classes_")
+    assert model.n_components_ == 1

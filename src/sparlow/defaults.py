@@ -18,7 +18,7 @@ _L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
 _ALIKE = 0.75
 _LEAST_KINSHIP = 0.2  # less, and codes would be dense
 _PROXIMITY = 100.0
-_COMMON = 0.02  # spread below which samples are nearly their mean; 0.05 for the closest faces
+_COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
 _ENOUGH = 500  # labelled samples, to tell from them alone what samples have in common
 
 
@@ -35,11 +35,11 @@ def spread(X: Any) -> float:
 def warn_of_common_mean(X: Any) -> None:
     """Say what to do where samples are nearly all of them their mean: there atoms have little to tell apart by."""
     v = spread(X)
-    if 8 * np.finfo(X.dtype).eps < v < _COMMON:  # equal samples are an error later on
+    if 8 * np.finfo(float).eps < v < _COMMON:  # equal samples are an error later on
         warn(
-            f"The samples are nearly equal: {100 * (1 - v):.1f} % of their squared norm is that of their mean, and "
-            "what is learned from the rest is not steady. Subtract the mean of each column first, and where columns "
-            "are of different units divide by their deviations: make_pipeline(StandardScaler(), SparLow(...))."
+            f"The samples are nearly equal: all but a share of {v:.1g} of their squared norm is that of their mean, "
+            "and what is learned from the rest is not steady. Subtract the mean of each column first, and where "
+            "columns are of different units divide by their deviations: make_pipeline(StandardScaler(), SparLow(...))."
         )
 
 

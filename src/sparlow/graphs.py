@@ -7,6 +7,7 @@ product SY and, for fixed codes, the small matrix ΦᵀSΦ.
 from __future__ import annotations
 
 import itertools
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -67,20 +68,19 @@ class Structure:
             core = sp.block_diag([self.core, other.core]).toarray()
         return Structure(self.diagonal + other.diagonal, graph, factors, core)
 
-    __array_ufunc__ = None  # so that numbers of numpy leave the product to __rmul__
-
-    def __rmul__(self, factor: float) -> Structure:
-        """A multiple of S."""
-        return self * factor
-
     def __mul__(self, factor: float) -> Structure:
         """A multiple of S."""
+        if np.ndim(factor) or not isinstance(factor, (numbers.Real, np.ndarray)):
+            return NotImplemented
         return Structure(
             factor * self.diagonal,
             None if self.graph is None else _times(self.graph, factor),
             self.factors,
             None if self.core is None else factor * self.core,
         )
+
+    __rmul__ = __mul__
+    __array_ufunc__ = None  # so that numbers of numpy leave the product to it
 
     def form(self, codes: Any, n_jobs: int | None = None) -> Array:
         """ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""

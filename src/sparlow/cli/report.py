@@ -137,6 +137,8 @@ def _with_train(
     if known.any() and not known.all():
         terminal.warn(f"{known.sum()} of these {len(samples.X)} samples the model or TRAIN knows: they are left out.")
         samples = samples.take(np.flatnonzero(~known))
+    elif known.any() and not held.has_seen(samples).all():
+        raise UserError("The model or TRAIN knows all samples of DATA: there is none to judge by.")
     check_labels_known(train.y, samples, train.source, terminal)
     protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
     for said in _doubts(held, samples, train):

@@ -81,7 +81,12 @@ def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> 
     if not isinstance(quotient, Quotient):
         raise TypeError(f"{name} must return a Quotient(above, below), got {type(quotient).__name__}.")
     for structure in (quotient.above, quotient.below):
-        if structure is not None and len(structure.diagonal) != X.shape[0]:
+        if structure is None and quotient.above is not None:
+            continue  # the trace form
+        if not isinstance(structure, graphs.Structure):
+            made = type(structure).__name__
+            raise TypeError(f"{name}: above and below must be a Structure of sparlow.graphs, got {made}.")
+        if len(structure.diagonal) != X.shape[0]:
             raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
     return quotient
 

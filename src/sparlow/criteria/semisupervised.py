@@ -52,7 +52,7 @@ class FewLabels(Criterion):
 
 def _usual_k(n: int, y: Array) -> int:
     """A fifth of the samples that there are for each class, from three to ten: more would join most of a small set."""
-    return min(_MOST, max(_LEAST, n // (5 * n_classes(y)))) if are_labels(y) else _MOST
+    return min(_MOST, max(_LEAST, n // (5 * max(1, n_classes(y))))) if are_labels(y) else _MOST
 
 
 def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:
@@ -69,7 +69,8 @@ class SDA(FewLabels, Discriminant):
     alpha : float
         Weight of the neighbour graph of all samples, relative to the labelled scatter.
     k : int, optional
-        Neighbours; by default a fifth of the samples that there are for each class, from three to ten.
+        Neighbours; by default a fifth of the samples that there are for each class, from three to ten, and ten where
+        the targets are no classes.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
     propagate : float
@@ -136,7 +137,8 @@ class SMVR(FewLabels, Regression):
     rho : float
         Weight of the neighbour graph of all samples, relative to the labelled scatter.
     k : int, optional
-        Neighbours; by default a fifth of the samples that there are for each class, from three to ten.
+        Neighbours; by default a fifth of the samples that there are for each class, from three to ten, and ten where
+        the targets are no classes.
     graph : sparse matrix of shape (n, n), optional
         Affinities of your own instead.
     propagate : float

@@ -131,15 +131,19 @@ def _has_words(y: Array) -> bool:
 
 
 def _gaps_marked(y: Any) -> Any:
-    """Class numbers with NaN where some are missing, as tables have them, with −1 there; other targets as they are."""
+    """Class numbers with NaN where some are missing, as tables have them, with −1 there; other targets as they are.
+
+    They are classes if they are whole, none of them is −1, and most are there more than once.
+    """
     values = np.asarray(y)
     known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
     if known.all() or not known.any() or np.isinf(values).any() or values.size > len(values):
         return y
     numbers = values[known]
-    if np.any(numbers != np.round(numbers)) or _is_targets(numbers):
+    if np.any(numbers != np.round(numbers)) or np.any(numbers == UNLABELLED) or _is_targets(numbers):
         return y
-    return np.where(known, values, UNLABELLED).ravel()
+    few = len(np.unique(numbers)) <= len(numbers) // 2
+    return np.where(known, values, UNLABELLED).ravel() if few else y
 
 
 def _is_targets(y: Any) -> bool:

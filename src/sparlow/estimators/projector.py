@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -51,6 +51,14 @@ def refuse_stacks(X: Any) -> None:
 def r_squared(targets: Array, predicted: Array) -> float:
     """1 − the squared error of all targets together, relative to that of their means."""
     return float(1 - np.sum((targets - predicted) ** 2) / np.sum((targets - targets.mean(axis=0)) ** 2))
+
+
+def _comparable(labels: Array, classes: Array) -> Array:
+    """Labels as numbers where the classes are, as words where these are words."""
+    numbers = classes.dtype.kind in "biuf"
+    if (labels.dtype.kind in "biuf") == numbers:
+        return labels
+    return labels.astype(classes.dtype if numbers else classes.dtype.kind)
 
 
 @contextmanager
@@ -178,19 +186,24 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         assert known.y is not None
         rows = known.y >= 0
         search = KNeighborsClassifier(1).fit(self.embedding_[rows], self.classes_[known.y[rows]])
-        new = np.asarray(y)
+        new = column_or_1d(y)
+        check_consistent_length(X, new)
         semi = criterion_named(self.criterion).supervision == "semi"
         told = labelled(new) if semi else np.ones(len(new), bool)
+        if semi and new.dtype.kind == "f":
+            told = told & ~np.isnan(new)
         if len(new) and not told.any():
             raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
-        Z, truth = self._embedding_of(X)[told], new[told].astype(self.classes_.dtype)
-        strange = truth[~np.isin(truth, self.classes_)]
-        if len(strange):
+        predicted = search.predict(self._embedding_of(X)[told])
+        truth = _comparable(new[told], self.classes_)
+        learned = {*self.classes_.tolist()}
+        strange = [label for label in truth.tolist() if label not in learned]
+        if strange:
             warn(
                 f"{len(strange)} of {len(truth)} samples have a label that the model has not learned (first: "
-                f"{strange[0]}) and count as wrong. Folds should be stratified: StratifiedKFold(5, shuffle=True)."
+                f"{strange[0]}) and count as wrong. In searches pass cv=StratifiedKFold(5, shuffle=True)."
             )
-        return float(search.score(Z, truth))
+        return float(np.mean(predicted == truth))
 
     @abstractmethod
     def _quotient_on(self, X: Any) -> float:

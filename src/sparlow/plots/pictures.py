@@ -45,9 +45,9 @@ def images(
 
     """
     vectors = np.asarray(vectors, dtype=float)
-    if vectors.ndim == 3 and shape in (None, vectors.shape[1:]):
+    if vectors.ndim == 3 and (shape is None or tuple(shape) == vectors.shape[1:]):
         shape = vectors.shape[1], vectors.shape[2]
-        vectors = vectors.reshape(len(vectors), -1)
+        vectors = vectors.reshape(len(vectors), shape[0] * shape[1])
     if shape is None:
         raise ValueError(f"shape, the height and width of one image, is needed for vectors of shape {vectors.shape}.")
     if vectors.ndim != 2 or vectors.shape[1] != shape[0] * shape[1]:
@@ -154,8 +154,11 @@ def embedding(
     if y.shape != (len(Z),):
         raise ValueError(f"y must have one label for each of the {len(Z)} samples, got shape {y.shape}.")
     real = y.dtype.kind == "f" and bool(np.any(y[np.isfinite(y)] % 1))
-    known = np.isfinite(y) if real else y != -1 if y.dtype.kind in "iuf" else np.ones(len(y), bool)
+    known = np.array([real or label != -1 for label in y.tolist()], bool)
+    known &= np.isfinite(y) if y.dtype.kind == "f" else True
     classes = np.unique(y[known]) if not real else y[:0]
+    if real and names is not None:
+        raise ValueError("names are of classes, but y has real targets.")
     names = list(classes if names is None else names)
     if len(names) != len(classes):
         raise ValueError(f"{len(names)} names for {len(classes)} classes.")
@@ -195,12 +198,13 @@ def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
 def _legend(ax: Axes, count: int, own: bool) -> None:
     """Beside the picture, in columns of about eighteen; room for it is made in a figure of our ``own`` only."""
     columns = -(-count // 18)
-    flat = ax.name != "3d"
-    if own and not flat:  # the layout leaves no room beside axes of three dimensions, but it does at the figure's edge
-        where: dict[str, Any] = {"loc": "outside right center"}
-    else:
-        where = {"loc": "center left", "bbox_to_anchor": (1.0 if flat else 1.08, 0.5)}
-    (ax.figure if own and not flat else ax).legend(
+    holder: Any = ax
+    where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.08 if ax.name == "3d" else 1.0, 0.5)}
+    if (
+        own and ax.name == "3d"
+    ):  # beside such axes the layout leaves no room, at the figure's edge it does
+        holder, where = ax.figure, {"loc": "outside right center"}
+    holder.legend(
         **where,
         ncols=columns,
         fontsize=9 if columns == 1 else 7,
