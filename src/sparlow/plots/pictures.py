@@ -200,9 +200,7 @@ def _legend(ax: Axes, count: int, own: bool) -> None:
     columns = -(-count // 18)
     holder: Any = ax
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.08 if ax.name == "3d" else 1.0, 0.5)}
-    if (
-        own and ax.name == "3d"
-    ):  # beside such axes the layout leaves no room, at the figure's edge it does
+    if own and ax.name == "3d":  # beside such axes the layout leaves no room, at the figure's edge it does
         holder, where = ax.figure, {"loc": "outside right center"}
     holder.legend(
         **where,
