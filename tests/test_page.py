@@ -370,7 +370,7 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     new, labels = DIGITS.data[240:300], DIGITS.target[240:300]
     model, both = tmp_path / "m.sparlow", tmp_path / "both.npz"
     np.savez(both, X_train=X, y_train=Y, X_test=new, y_test=labels)
-    for name, rows, classes in (("train", X, Y), ("test", new, labels)):
+    for name, rows, classes in (("train", X, Y), ("test", new, labels), ("some", X[:200], Y[:200])):
         np.save(tmp_path / f"{name}.npy", rows)
         np.savetxt(tmp_path / f"{name}.txt", classes, fmt="%d")
     assert run("fit", both, "--part", "train", "-o", model, "--n-atoms", 30, "--max-iter", 0)[0] == 0
@@ -381,7 +381,10 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     assert run(*parts, "--train", both) == (0, expected, "")
     words = ("--train", tmp_path / "train.npy")
     assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")
-    assert "learned from other samples (240 of" in run(*parts, "--train", both, "--train-part", "all")[2]
+    some = ("--train", tmp_path / "some.npy", "--train-labels", tmp_path / "some.txt")
+    assert "learned from other samples (240 of" in run(*files, *some)[2]
+    code, _, said = run(*parts, "--train", both, "--train-part", "all")
+    assert (code, "TRAIN knows all samples of DATA" in said) == (2, True)
     code, _, said = run(*files, *words)
     assert (code, "--train-labels or --label-column" in said) == (2, True)
     code, _, said = run(*parts, "--train-part", "all")
