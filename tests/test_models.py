@@ -9,6 +9,7 @@ import pytest
 import skops.io
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
@@ -234,3 +235,11 @@ def test_only_fitted_models_are_saved_and_nothing_is_left_half_done(tmp_path, mo
         save(fitted("pca"), tmp_path / "m.sparlow")
     assert (tmp_path / "m.sparlow").read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["m.sparlow"]
+
+
+def test_searches_are_told_to_save_their_best(tmp_path):
+    search = GridSearchCV(SparLow("lda", n_atoms=20, max_iter=0), {"shrinkage": [0.1]}, cv=StratifiedKFold(2)).fit(X, Y)
+    with pytest.raises(TypeError, match=r"got GridSearchCV\. Save its best_estimator_\."):
+        save(search, tmp_path / "m.sparlow")
+    with pytest.raises(TypeError, match=r"got KNeighborsClassifier\.$"):
+        save(KNeighborsClassifier().fit(X, Y), tmp_path / "m.sparlow")

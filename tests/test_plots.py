@@ -122,6 +122,8 @@ def test_real_targets_have_a_scale_of_colours(width):
     assert len(hidden.get_offsets()) == 10
     np.testing.assert_array_equal(shown.get_array(), y[10:])
     assert len(ax.figure.axes) == 2  # the picture and its bar
+    with pytest.raises(ValueError, match="names are of classes"):
+        plots.embedding(Z, y, names=["low", "high"])
     assert ax.get_legend() is None
 
 
