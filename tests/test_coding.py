@@ -11,11 +11,13 @@ import scipy.sparse as sp
 import spams
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from sparlow import ElasticNet, KLDivergence, encode, objective, optimality_gap
+from sparlow._kernels.algebra import extend_factor, shrink_factor
 from tests import cases
 
 small = pytest.mark.interpreted
@@ -350,6 +352,42 @@ def test_a_warm_start_larger_than_the_last_working_set_reloads_what_they_share()
     assert np.diff(start.indptr)[0] < 64 < np.diff(start.indptr)[1]
     codes = encode(X, D, prior, start=start)
     assert np.max(optimality_gap(X, D, prior, codes)) < 1e-12
+
+
+@njit
+def _factor_without(K, curv, stays):
+    """The factor of K + diag(curv), shrunk; with how many rows are left, and which."""
+    n = len(K)
+    L, kept, kept_curv = np.zeros((n, n)), np.zeros(n, np.int64), np.zeros(n)
+    extend_factor(K, np.arange(n), curv, n, L, kept, kept_curv, 0, 1e-13)
+    left = shrink_factor(L, kept, kept_curv, n, stays, np.empty(n), np.empty(n))
+    return L[:left, :left], kept[:left], kept_curv[:left]
+
+
+@pytest.mark.parametrize(("gone", "rotated"), [([0], True), ([99], True), ([3, 40, 41, 98], True), (range(90), False)])
+def test_rows_leave_a_factor_by_rotations_where_that_is_cheap(gone, rotated):
+    rng = np.random.default_rng(0)
+    A, curv = rng.standard_normal((100, 120)), rng.random(100)
+    stays = np.ones(100, np.int64)
+    stays[list(gone)] = 0
+    L, kept, kept_curv = _factor_without(A @ A.T, curv, stays)
+    assert len(kept) == (stays.sum() if rotated else min(gone))
+    np.testing.assert_array_equal(kept, np.flatnonzero(stays)[: len(kept)])
+    np.testing.assert_array_equal(kept_curv, curv[kept])
+    L = np.tril(L, -1) + np.diag(1 / np.diag(L))  # the diagonal holds inverse pivots
+    np.testing.assert_allclose(L @ L.T, A[kept] @ A[kept].T + np.diag(curv[kept]), atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_supports_of_nearly_all_dimensions(dtype):
+    """Hundreds of codes enter, and hundreds leave again."""
+    X, D = (A.astype(dtype) for A in cases.gaussian(6, 200, 500))
+    prior = ElasticNet(1e-4, 1e-4)
+    codes = encode(X, D, prior)
+    assert codes.nnz > 6 * 180
+    assert optimality_gap(X.astype(float), D.astype(float), prior, codes.astype(float)).max() <= (
+        1e-8 if dtype == np.float64 else 2e-5
+    )
 
 
 _BITS = """

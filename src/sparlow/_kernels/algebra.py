@@ -5,6 +5,7 @@ import math
 from .compilation import part
 
 PIVOT, PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
+_ROTATION = 30.0  # to rotate an entry takes as long as so many thirds of a multiplication within a factorisation
 
 
 @part
@@ -78,6 +79,49 @@ def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
         kept_curv[i] = curv[i]
         i += 1
     return k
+
+
+@part
+def shrink_factor(L, kept, kept_curv, n_kept, stays, cosines, sines):
+    """Remove the rows i of the factor with ``stays[i] == 0``; returns how many are left, all others in their order.
+
+    Rows are rotated out, O(n²) for each. Where to factor anew from the first of them on costs less, the factor ends
+    before it.
+    """
+    first, gone, turned = n_kept, 0.0, 0.0
+    for i in range(n_kept - 1, -1, -1):
+        if stays[i] == 0:
+            first = i
+            gone += 1
+            turned += float(n_kept - i) ** 2
+    if _ROTATION * turned > (n_kept - gone) ** 3 - float(first) ** 3:
+        return first
+    for i in range(n_kept - 1, first - 1, -1):
+        if stays[i] == 0:
+            _rotate_out(L, i, n_kept, cosines, sines)
+            for j in range(i + 1, n_kept):
+                kept[j - 1] = kept[j]
+                kept_curv[j - 1] = kept_curv[j]
+            n_kept -= 1
+    return n_kept
+
+
+@part
+def _rotate_out(L, i, n, cosines, sines):
+    """The factor without row i: each later row moves up, Givens rotations of columns make it triangular again."""
+    for j in range(i + 1, n):
+        old, new = L[j], L[j - 1]
+        for t in range(i):
+            new[t] = old[t]
+        carry = old[i]
+        for t in range(i, j - 1):
+            entry = old[t + 1]
+            new[t] = cosines[t] * carry + sines[t] * entry
+            carry = cosines[t] * entry - sines[t] * carry
+        pivot = 1.0 / old[j]
+        length = math.sqrt(carry * carry + pivot * pivot)
+        cosines[j - 1], sines[j - 1] = carry / length, pivot / length
+        new[j - 1] = 1.0 / length
 
 
 @part

@@ -7,7 +7,7 @@ zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 
 import numpy as np
 
-from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, solve_factored, subtract_multiple
+from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, shrink_factor, solve_factored, subtract_multiple
 from .compilation import kernel, part
 
 FAR = 1e300
@@ -16,8 +16,8 @@ _FAR_SINGLE = 1e30
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
 _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS = range(9)
-# Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates.
-_ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE = range(5)
+# Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
+_ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
 _ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
 ADD_LIMIT = 8  # … and at most max(ADD_LIMIT, support / 2) of them at a time
@@ -117,6 +117,39 @@ def _accept(work, w):
 
 
 @part
+def _order_support(work, ints, factor, n_kept, w, curvature, parameters):
+    """The support, first what is factored already: its size, and how many rows of the factor are kept.
+
+    Codes so stiff that they are left to coordinate steps do not belong to it.
+    """
+    atoms, support, kept, stays, marks = ints[_ATOM], ints[_SUPPORT], ints[_KEPT], ints[_CANDIDATE], ints[_MARK]
+    codes, stiffness, kept_curv = work[_CODE], work[_STIFFNESS], work[_KEPT_CURV]
+    for a in range(w):
+        marks[a] = 0
+        if codes[a] != 0:
+            stiffness[a] = curvature(codes[a], atoms[a], parameters)
+            marks[a] = stiffness[a] <= _STIFF
+    gone = 0
+    for s in range(n_kept):
+        a = kept[s]
+        stays[s] = marks[a] != 0 and stiffness[a] == kept_curv[s]
+        gone += 1 - stays[s]
+    if gone > 0:
+        n_kept = shrink_factor(factor, kept, kept_curv, n_kept, stays, work[_TRIAL], work[_TRIAL_RESID])
+    for s in range(n_kept):
+        support[s] = kept[s]
+        work[_CURV, s] = kept_curv[s]
+        marks[kept[s]] = 0
+    k = n_kept
+    for a in range(w):
+        if marks[a] != 0:
+            support[k] = a
+            work[_CURV, k] = stiffness[a]
+            k += 1
+    return k, n_kept
+
+
+@part
 def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor):
     """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
     unknown), and the length of the kept factor.
@@ -126,14 +159,7 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
     """
     atoms, support = ints[_ATOM], ints[_SUPPORT]
     codes, corr, resid, step = work[_CODE], work[_CORR], work[_RESID], work[_STEP]
-    k = 0
-    for a in range(w):
-        if codes[a] != 0:
-            curv = work[_STIFFNESS, a] = curvature(codes[a], atoms[a], parameters)
-            if curv <= _STIFF:
-                support[k] = a
-                work[_CURV, k] = curv
-                k += 1
+    k, n_kept = _order_support(work, ints, factor, n_kept, w, curvature, parameters)
     n_kept = extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor)
     before = 0.0
     for s in range(k):
@@ -337,7 +363,7 @@ def encode_chunk(
     n, m = X.shape
     r = D.shape[0]
     work = np.empty((9, r))
-    ints = np.empty((5, r), np.int64)
+    ints = np.empty((6, r), np.int64)
     for a in range(r):
         ints[_LOADED, a] = -1
     z = np.empty(r, C.dtype)
