@@ -14,6 +14,7 @@ from sparlow import SparLow
 from sparlow.evaluation import (
     _smoothest,
     compare,
+    divided,
     folds,
     in_order,
     judge,
@@ -145,14 +146,18 @@ def test_a_single_sample_does_not_choose_the_machine():
     assert _smoothest(search, 1000) == {"C": 100, "gamma": 1}
 
 
+def digit_folds():
+    return divided(X, Y, 0)
+
+
 def test_search_finds_what_serves_the_nearest_neighbour():
-    assert searched(PCA(random_state=0), {"n_components": [1, 20]}, X, Y, 0).n_components == 20
+    assert searched(PCA(random_state=0), {"n_components": [1, 20]}, digit_folds).n_components == 20
     # a candidate that cannot be fitted is out
-    assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, X, Y, 0).n_components == 2
+    assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, digit_folds).n_components == 2
     # where none can, the estimator stays as it is
-    assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, X, Y, 0).n_components == 3
+    assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, digit_folds).n_components == 3
     # what decides by itself is judged by its decisions
-    assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, X, Y, 0).n_neighbors == 1
+    assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, digit_folds).n_neighbors == 1
 
 
 def test_search_with_few_labels_uses_them_alone():
@@ -165,7 +170,7 @@ def test_search_with_few_labels_uses_them_alone():
         assert not np.intersect1d(learned, held).size
     single = np.array([0, 1, -1, -1])
     assert n_folds(single) == 1
-    assert searched(PCA(3), {"n_components": [1, 2]}, np.eye(4), single, 0).n_components == 3
+    assert searched(PCA(3), {"n_components": [1, 2]}, lambda: divided(np.eye(4), single, 0)).n_components == 3
 
 
 def test_parts_keep_labelled_samples_or_the_shares_of_classes():

@@ -12,12 +12,14 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import FunctionTransformer
 
 from sparlow import datasets
 from sparlow.cli import main
 from sparlow.cli.terminal import Terminal
 from sparlow.datasets import sources
 from sparlow.experiments import EXPERIMENTS, Entry, Experiment, Setting, Size, pictures, splits
+from sparlow.experiments.methods import Problem, of_estimator
 from sparlow.experiments.results import _best, along, gather, listed
 from sparlow.experiments.splits import draw
 from tests.cases import stripes
@@ -274,6 +276,32 @@ def test_test_pictures_have_no_say_in_the_features(scenes):
     assert len(more.y_test) == 7
     again = draw(Setting("scenes15", features="pyramids 64", test=3), 0, scenes)
     np.testing.assert_array_equal(again.X, more.X)
+
+
+def test_pictures_held_out_of_a_training_fold_have_no_say_in_its_features(scenes, monkeypatch):
+    setting = Setting("scenes15", features="pyramids")
+    samples = draw(setting, 0, scenes)
+    learned, components = [], pictures._components
+    monkeypatch.setattr(
+        pictures, "_components", lambda train, test: learned.append((train, test)) or components(train, test)
+    )
+    seen = {}
+
+    class Watched(FunctionTransformer):
+        def fit(self, X, y):
+            seen[len(X), X.shape[1]] = y
+            return self
+
+    problem = Problem(
+        samples.X, samples.y, samples.X_test, folds=samples.folds, options={"tune": {"check_inverse": [True, False]}}
+    )
+    of_estimator(lambda p: Watched())(problem)
+    assert set(seen) == {(8, 4), (12, 6)}  # half as many components as pictures, in the folds and at last
+    assert len(learned) == 3
+    for train, held in learned:
+        assert (len(train), len(held)) == (8, 4)
+        assert not {str(picture) for picture in train} & {str(picture) for picture in held}
+    assert draw(Setting("scenes15", features="pyramids", transductive=True), 0, scenes).folds is None
 
 
 def test_pipelines_get_the_pictures_themselves(scenes):

@@ -75,6 +75,22 @@ def test_rows_by_an_earlier_rule_are_told():
     assert "SVM: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
 
 
+def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
+    one = named("table2b")[0]
+    chosen = {"setting": {"features": "pyramids"}, "seconds": {"tuning": 9.0}}
+    rows = (
+        chosen,
+        chosen | {"rules": RULES},
+        chosen | {"seconds": {"tuning": 0.0}},
+        chosen | {"setting": {"features": "pyramids", "transductive": True}},
+        chosen | {"setting": {}},
+    )
+    told = [
+        Result(one.entries[0], tuple({"accuracy": {"1nn": 1.0}, "per_class": {"1nn": [1.0]}} | row for row in rows))
+    ]
+    assert "Parameters by folds: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
+
+
 def test_more_components_than_numbers_are_not_applicable():
     X = np.eye(6)[:, :4]
     with pytest.raises(NotApplicable, match="5 components of 4 numbers"):

@@ -31,6 +31,7 @@ from sklearn.svm import SVC
 from .dictionaries import labelled as is_labelled
 
 Array = NDArray[Any]
+Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
 
 TUNING = 3000  # at most so many samples choose parameters
 _FOLDS = 3
@@ -111,34 +112,41 @@ def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
         yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
 
 
-def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], X: Array, y: Array, seed: int) -> Any:
-    """The estimator with the parameters of ``grid`` that serve best on training folds.
-
-    Transformers are judged by 1NN on their embedding, classifiers by what they predict. With a single label in a
-    class, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes back as it is.
-    """
+def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
+    """The training folds of samples, of at most 3000 of them; none where a class has a single label."""
     X, y = part(X, y, seed)
+    if n_folds(y) > 1:
+        for rows, held in training_folds(y):
+            yield X[rows], y[rows], X[held], y[held]
+
+
+def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[[], Iterable[Fold]]) -> Any:
+    """The estimator with the parameters of ``grid`` that serve best on training folds, which ``parts`` returns.
+
+    Transformers are judged by 1NN on their embedding, classifiers by what they predict. Without folds, or where
+    nothing can be fitted on a fold, there is nothing to go by: the estimator comes back as it is.
+    """
     candidates = list(ParameterGrid(dict(grid)))
-    if len(candidates) < 2 or n_folds(y) < 2:
-        return clone(estimator) if n_folds(y) < 2 else clone(estimator).set_params(**candidates[0])
+    if len(candidates) < 2:
+        return clone(estimator).set_params(**candidates[0])
     scores = np.zeros(len(candidates))
-    for rows, held in training_folds(y):
+    for fold in parts():
         for place, candidate in enumerate(candidates):
-            scores[place] += _trial(clone(estimator).set_params(**candidate), X, y, rows, held)
+            scores[place] += _trial(clone(estimator).set_params(**candidate), *fold)
     if not scores.any():
         return clone(estimator)
     return clone(estimator).set_params(**candidates[int(np.argmax(scores))])
 
 
-def _trial(estimator: Any, X: Array, y: Array, rows: Array, held: Array) -> float:
+def _trial(estimator: Any, X: Array, y: Array, X_held: Array, y_held: Array) -> float:
     try:
-        estimator.fit(X[rows], y[rows])
+        estimator.fit(X, y)
     except (ValueError, np.linalg.LinAlgError):  # more components than a fold allows, for instance
         return 0.0
     if is_classifier(estimator):
-        return float(np.mean(estimator.predict(X[held]) == y[held]))
-    found = nearest_neighbour(own_embedding(estimator, X[rows]), y[rows], estimator.transform(X[held]))
-    return float(np.mean(found == y[held]))
+        return float(np.mean(estimator.predict(X_held) == y_held))
+    found = nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held))
+    return float(np.mean(found == y_held))
 
 
 def own_embedding(estimator: Any, X: Array) -> Array:

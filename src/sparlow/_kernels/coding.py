@@ -7,7 +7,16 @@ zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 
 import numpy as np
 
-from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, shrink_factor, solve_factored, subtract_multiple
+from .algebra import (
+    PIVOT,
+    PIVOT_SINGLE,
+    dot,
+    euclidean,
+    extend_factor,
+    shrink_factor,
+    solve_factored,
+    subtract_multiple,
+)
 from .compilation import kernel, part
 
 FAR = 1e300

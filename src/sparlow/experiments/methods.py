@@ -13,8 +13,9 @@ parameters.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ from sklearn.semi_supervised import LabelSpreading
 from ..criteria import CRITERIA
 from ..defaults import default_prior, kinship
 from ..estimators import SparLow, TraceQuotient
-from ..evaluation import TUNING, own_embedding, part, searched
+from ..evaluation import TUNING, Fold, divided, own_embedding, part, searched
 from ..images import kspm, llc, scspm
 from ..priors import ElasticNet, KLDivergence
 from ..rivals import (
@@ -66,6 +67,8 @@ class Problem:
     options: Mapping[str, Any] = field(default_factory=dict)
     # called with training embedding, its labels and test embedding, at the start and after each step
     watch: Watch | None = None
+    # training folds whose features were learned without the samples held out; by default X and y are divided
+    folds: Callable[[], Iterable[Fold]] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
     if choices:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
     kept = {name: value for name, value in final.items() if name not in choices}
-    return searched(estimator, choices, problem.X, problem.y, problem.seed).set_params(**kept)
+    folds = problem.folds or functools.partial(divided, problem.X, problem.y, problem.seed)
+    return searched(estimator, choices, folds).set_params(**kept)
 
 
 def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .plan import Entry, Experiment, Size
 from .rows import Row
 from .run import DONE, RULES, row_file, tasks
+from .splits import LEARNED
 
 Array = NDArray[Any]
 
@@ -126,7 +127,7 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
     notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
-    notes += [f"{MEASURES[measure]}: {before} by an earlier rule." for measure, before in _superseded(results).items()]
+    notes += [f"{what}: {before} by an earlier rule." for what, before in _superseded(results).items()]
     have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
     wanted = sum(r.wanted for r in results)
     if have < wanted:
@@ -135,14 +136,27 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def _superseded(results: Iterable[Result]) -> dict[str, str]:
-    """How many rows have a measure by another rule than the present one."""
+    """How many rows have a measure, or parameters, by another rule than the present one."""
     said = {}
-    for measure, rule in RULES.items():
-        rows = [row for result in results for row in result.rows if measure in row.get("accuracy", {})]
-        before = sum(row.get("rules", {}).get(measure, 1) != rule for row in rows)
+    for what, rule in RULES.items():
+        rows = [row for result in results for row in result.rows if _GOES_BY[what](row)]
+        before = sum(row.get("rules", {}).get(what, 1) != rule for row in rows)
         if before:
-            said[measure] = f"{before} of {len(rows)} rows"
+            said[MEASURES.get(what, "Parameters by folds")] = f"{before} of {len(rows)} rows"
     return said
+
+
+def _with_folds_anew(row: Row) -> bool:
+    """Whether parameters were chosen on folds of learned features."""
+    setting = row.get("setting", {})
+    chosen = row.get("seconds", {}).get("tuning", 0) > 0.1  # seconds: nothing was chosen in less
+    return chosen and setting.get("features") in LEARNED and not setting.get("transductive")
+
+
+_GOES_BY: dict[str, Callable[[Row], bool]] = {
+    "svm": lambda row: "svm" in row.get("accuracy", {}),
+    "folds": _with_folds_anew,
+}
 
 
 def panels_of(results: Sequence[Result]) -> list[str]:

@@ -31,7 +31,8 @@ from .splits import Samples, draw
 Array = NDArray[Any]
 
 DONE = ("done", "not applicable")
-RULES = {"svm": 2}  # which rule a measure goes by, the first if it is not here; 2: see support_vectors
+# Which rule a row goes by, the first if it does not say. SVM, 2: see support_vectors. Folds, 2: see splits.
+RULES = {"svm": 2, "folds": 2}
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
         task.threads,
         options,
         watch if kind == "traces" else None,
+        samples.folds,
     )
     answer = METHODS[entry.method](problem)
     outcome: dict[str, Any] = {
@@ -180,14 +182,13 @@ def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
         "n_test": len(samples.y_test),
         "parameters": plain(answer.parameters),
         "seconds": {name: round(value, 2) for name, value in answer.seconds.items()},
+        "rules": RULES,
     }
     if answer.note:
         outcome["note"] = answer.note
     for measure_, predicted in _predictions(task, samples, answer):
         classes = share_right_by_class(predicted, samples.y_test)
         outcome.setdefault("accuracy", {})[measure_] = round(100 * share_right(predicted, samples.y_test), 3)
-        if measure_ in RULES:
-            outcome["rules"] = RULES
         outcome.setdefault("per_class", {})[measure_] = [round(100 * share, 2) for share in classes.values()]
     if answer.test is not None:
         outcome["dimension"] = int(answer.test.shape[1])

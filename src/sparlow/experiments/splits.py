@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 
 from .. import datasets
 from ..datasets import Dataset
+from ..evaluation import Fold, divided
 from .pictures import pictures, pyramids
 from .plan import Setting
 
@@ -32,6 +33,7 @@ class Samples:
     shape: tuple[int, int] | None
     rows: Array
     test_rows: Array
+    folds: Callable[[], Iterator[Fold]] | None = None  # where features are learned: anew for each training fold
 
 
 def pixels(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
@@ -41,8 +43,9 @@ def pixels(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
 
 # Set, rows to learn from and rows to test on -> vectors of both; what has to be learned (a codebook) sees the first.
 FEATURES: dict[str, Callable[[Dataset, Array, Array], tuple[Array, Array]]] = {"pixels": pixels, "pictures": pictures}
-FEATURES["pyramids"] = pyramids()
-FEATURES |= {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
+LEARNED = {f"pyramids {dimension}": pyramids(dimension) for dimension in (64, 128, 256, 512, 1000, 2000, 3000)}
+LEARNED["pyramids"] = pyramids()
+FEATURES |= LEARNED
 
 
 @functools.lru_cache(maxsize=2)
@@ -66,7 +69,20 @@ def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = No
     if setting.transductive:
         X, y = np.concatenate([X, X_test]), np.concatenate([y, np.full(len(test), -1)])
         train = np.concatenate([train, test])
-    return Samples(X, y, X_test, data.labels[test], data.shape, train, test)
+    anew = setting.features in LEARNED and setting.labels is None and not setting.transductive
+    folds = functools.partial(_folds, data, setting, train, seed) if anew else None
+    return Samples(X, y, X_test, data.labels[test], data.shape, train, test, folds)
+
+
+def _folds(data: Dataset, setting: Setting, train: Array, seed: int) -> Iterator[Fold]:
+    """Training folds whose features know nothing of the pictures held out.
+
+    Folds of features learned from all training pictures would prefer what fits pictures that codebook and principal
+    components know already.
+    """
+    for known, y, held, y_held in divided(train, data.labels[train], seed):
+        X, X_held = LEARNED[setting.features](data, known, held)
+        yield X, y, X_held, y_held
 
 
 def _parts(data: Dataset, setting: Setting, seed: int) -> tuple[Array, Array]:
