@@ -44,6 +44,25 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     assert any((tmp_path / "cache").rglob("*"))
 
 
+@pytest.mark.parametrize(
+    ("stage", "cached", "said"),
+    [
+        ("Codebook.fit", True, "nothing is kept yet, the codebook was still being learned"),
+        ("SpatialPyramid.transform", True, "the codebook and rows so far are in "),
+        ("SpatialPyramid.transform", False, "with --cache DIR a stopped run goes on"),
+    ],
+)
+def test_interruption_says_what_is_kept(pictures, tmp_path, capsys, monkeypatch, stage, cached, said):
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"sparlow.images.{stage}", stop)
+    where = ["--cache", tmp_path / "cache"] if cached else []
+    code, _, told = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *where)
+    assert code == 130
+    assert f"interrupted; {said}" in told
+
+
 @pytest.mark.parametrize(("components", "width"), [(None, 7), (3, 3), (14, 14), (500, 14)])
 def test_features_have_half_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
     words = [] if components is None else ["--components", components]

@@ -1,6 +1,8 @@
 """The chain from pictures to rows: lazy, the same for any threads, cached, in scikit-learn's company."""
 
+import importlib
 import io
+import pathlib
 import pickle
 import sys
 import tracemalloc
@@ -28,6 +30,7 @@ from sparlow.images import (
     llc,
     read_gray,
     scspm,
+    unreadable,
 )
 from sparlow.images import bags as bags_module
 from sparlow.images.progress import track
@@ -181,6 +184,37 @@ def test_cached_bags_and_pil_images_are_known_by_content(tmp_path, monkeypatch):
     model.transform(images[::-1])
     assert seen == []
     np.testing.assert_array_equal(again.toarray(), seen_before.toarray()[::-1])
+
+
+@pytest.mark.parametrize("coding", ["llc", "laplacian"])
+def test_words_are_kept_by_what_they_were_learned_from(tmp_path, monkeypatch, coding):
+    images, _ = stripes_set(2)
+    bags = DenseSIFT(8, 8).fit_transform(images)
+    plain = Codebook(12, coding, n_templates=40, random_state=0)
+    codes = plain.fit_transform(bags)[0].values
+    learned = []
+    room = importlib.import_module("sparlow.images.codebook")
+    for name in ("kmeans", "online"):
+        learn = getattr(room, name)
+        monkeypatch.setattr(room, name, lambda *a, learn=learn, **k: learned.append(1) or learn(*a, **k))
+    for folder in (str(tmp_path), tmp_path, joblib.Memory(str(tmp_path), verbose=0)):
+        kept = clone(plain).set_params(memory=folder, n_jobs=2)
+        np.testing.assert_array_equal(kept.fit_transform(bags)[0].values.toarray(), codes.toarray())
+        np.testing.assert_array_equal(kept.words_, plain.words_)
+    assert len(learned) == 1
+    clone(plain).set_params(memory=tmp_path).fit(bags[1:])
+    clone(plain).set_params(memory=tmp_path, random_state=1).fit(bags)
+    clone(plain).set_params(memory=tmp_path, n_words=11).fit(bags)
+    assert len(learned) == 4
+
+
+def test_pictures_that_cannot_be_read_are_listed(tmp_path):
+    (tmp_path / "text.jpg").write_text("no picture")
+    good = stripes_set(1)[0]
+    listed = unreadable([good[0], tmp_path / "text.jpg", tmp_path / "none.png", *good], n_jobs=2)
+    assert [(place, pathlib.Path(name).name) for place, name, _ in listed] == [(1, "text.jpg"), (2, "none.png")]
+    assert "not a picture" in listed[0][2]
+    assert unreadable(good) == unreadable([]) == []
 
 
 def test_a_damaged_cache_file_is_computed_again(tmp_path):

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of PCA; 0: none; default: half as many as pictures, at most 1000",
     )
     parser.add_argument("--seed", type=SEED, help="of sampling and k-means; default: 0")
-    parser.add_argument("--cache", metavar="DIR", help="keep each picture's row there: a stopped run goes on")
+    parser.add_argument("--cache", metavar="DIR", help="keep codebook and rows there: a stopped run goes on")
     parser.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
     parser.add_argument("--jobs", type=threads, default=-1, help="threads; default: all")
 
@@ -168,7 +168,7 @@ def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int
     else:
         descriptors, words, pyramid = (known.model[name] for name in _STAGES)
     descriptors.set_params(on_error="skip" if arguments.skip else "raise")
-    words.set_params(n_jobs=arguments.jobs, verbose=verbose)
+    words.set_params(memory=arguments.cache, n_jobs=arguments.jobs, verbose=verbose)
     pyramid.set_params(memory=arguments.cache, n_jobs=arguments.jobs, verbose=verbose)
     return descriptors, words, pyramid
 
@@ -195,9 +195,13 @@ def _described(
             codes = (words.fit(bags) if known is None else words).transform(bags)
             rows = (pyramid.fit(codes) if known is None else pyramid).transform(codes).tocsr()
     except UnreadableImageError as error:
-        raise UserError(f"{str(error).rstrip('.')}. With --skip such pictures are left out.") from error
+        raise UserError(_say_unreadable(str(error), files, arguments.jobs)) from error
     except KeyboardInterrupt:
-        said = f"rows so far are in {arguments.cache}" if arguments.cache else "with --cache DIR a stopped run goes on"
+        said = f"the codebook and rows so far are in {arguments.cache}"
+        if not hasattr(words, "words_"):
+            said = "nothing is kept yet, the codebook was still being learned"
+        if arguments.cache is None:
+            said = "with --cache DIR a stopped run goes on"
         raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
     for _, _, reason in pyramid.skipped_:
         terminal.warn(f"left out: {reason}")
@@ -211,6 +215,15 @@ def _described(
     after = known.model[len(_STAGES) :]
     rows = after.transform(rows).astype(np.float32) if len(after) else rows.toarray()
     return _Described(rows, kept, [str(name) for _, name, _ in pyramid.skipped_], known)
+
+
+def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
+    """The first picture that cannot be used and why, and how many others cannot be read."""
+    from ..images import unreadable
+
+    others = [name for _, name, reason in unreadable(files, n_jobs=jobs) if reason != first]
+    told = f" Nor can {', '.join(others[:5])}{f' and {len(others) - 5} more' if len(others) > 5 else ''} be read."
+    return f"{first.rstrip('.')}.{told if others else ''} With --skip such pictures are left out."
 
 
 def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
 from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, scspm
 from .pyramid import SpatialPyramid
-from .reading import UnreadableImageError, read_gray
+from .reading import UnreadableImageError, read_gray, unreadable
 
 __all__ = [
     "DHOG",
@@ -26,4 +26,5 @@ __all__ = [
     "llc",
     "read_gray",
     "scspm",
+    "unreadable",
 ]

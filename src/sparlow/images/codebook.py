@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, check_memory
 
 from ..dictionaries import online
 from ..priors import ElasticNet
@@ -71,6 +72,8 @@ class Codebook(TransformerMixin, BaseEstimator):
         Passes over the sample: at most 30 of k-means, 3 of dictionary learning by default.
     random_state : int or RandomState, optional
         Which descriptors are sampled, and from where learning starts. Give a number if results are to be cached.
+    memory : path or joblib.Memory, optional
+        Keep words there, by parameters and the descriptors they are learned from: learning is most of the time.
     n_jobs : int, optional
         Threads of ``fit``. Results do not depend on it.
     verbose : int, default=0
@@ -107,6 +110,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "memory": [str, os.PathLike, HasMethods(["cache"]), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
@@ -124,6 +128,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         n_samples: int = 100_000,
         max_iter: int | None = None,
         random_state: Any = None,
+        memory: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -137,6 +142,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         self.n_samples = n_samples
         self.max_iter = max_iter
         self.random_state = random_state
+        self.memory = memory
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -205,26 +211,45 @@ class Codebook(TransformerMixin, BaseEstimator):
             raise ValueError(f"n_neighbors={self.n_neighbors} is more than there are words, {self.n_words}.")
 
     def _local_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
-        self.words_ = kmeans(sample, self.n_words, self.max_iter or 30, rng, self.n_jobs)
+        self.words_ = self._learn(sample, self.max_iter or 30, None, rng)
         if self.coding == "hard":
             return HardAssignment(self.words_)
         return LocalityConstrained(self.words_, self.n_neighbors, float(self.ridge))
 
     def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
         prior = ElasticNet(0.15) if self.prior is None else self.prior
-        passes = self.max_iter or 3
-        self.words_ = online(sample, self.n_words, prior, n_iter=passes, random_state=rng, n_jobs=self.n_jobs)
+        self.words_ = self._learn(sample, self.max_iter or 3, prior, rng)
         if self.coding == "sparse":
             return SparseCoding(self.words_, prior)
         templates = sample[rng.permutation(len(sample))[: self.n_templates]]
         k = min(self.n_neighbors, len(templates) - 1)
         return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
 
+    def _learn(self, sample: Array, passes: int, prior: ElasticNet | None, rng: np.random.RandomState) -> Array:
+        """The words, from ``memory`` if they are there; ``rng`` goes on as if it had been used."""
+        memory = check_memory(os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory)
+        learned = memory.cache(_learned, ignore=["n_jobs", "verbose"])
+        words, state = learned(sample, self.n_words, passes, prior, rng, _WAY, self.n_jobs, self.verbose)
+        rng.set_state(state)
+        return np.asarray(words)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
+
+
+_WAY = 1  # another number where the same descriptors come to have other words
+
+
+def _learned(
+    sample: Array, n_words: int, passes: int, prior: ElasticNet | None, rng: Any, way: int, n_jobs: Any, verbose: int
+) -> tuple[Array, Any]:
+    """Centres of clusters, atoms where there is a prior; and the state of ``rng`` behind them."""
+    if prior is None:
+        return kmeans(sample, n_words, passes, rng, n_jobs, verbose), rng.get_state()
+    return online(sample, n_words, prior, n_iter=passes, random_state=rng, n_jobs=n_jobs), rng.get_state()
 
 
 def _seed(random_state: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import warn
+from ..parallel import Threads
 
 Array = NDArray[Any]
 
@@ -64,6 +65,41 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
                 # decode large files at a fraction of their size, no smaller than asked
                 opened.draft("L", (max_side, max_side))
             return _picture_levels(opened, max_side, pil, name_of(image))
+
+
+def unreadable(X: Any, *, n_jobs: int | None = None) -> list[tuple[int, str, str]]:
+    """The pictures of a set that cannot be read: number, name and reason, as ``skipped_`` has them.
+
+    Parameters
+    ----------
+    X : sequence of paths, bytes, arrays or PIL images
+        Pictures.
+    n_jobs : int, optional
+        Threads.
+
+    Returns
+    -------
+    listed : list of (int, str, str)
+
+    Examples
+    --------
+    >>> from sparlow.images import unreadable
+    >>> unreadable([b"no picture"])
+    [(0, '(10 bytes)', 'Cannot use the image (10 bytes): it is not a picture in a format that Pillow knows.')]
+
+    """
+    X = pictures_in(X)
+
+    def reason(place: int) -> str:
+        try:
+            read_levels(X[place])
+        except UnreadableImageError as error:
+            return str(error)
+        return ""
+
+    with Threads(n_jobs) as threads:
+        reasons = list(threads.map(reason, range(len(X))))
+    return [(place, name_of(X[place]), told) for place, told in enumerate(reasons) if told]
 
 
 def pictures_in(X: Any) -> Any:

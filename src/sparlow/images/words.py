@@ -45,7 +45,9 @@ def sample_descriptors(
     return np.concatenate(parts) if parts else np.empty((0, bags.width), np.float32), errors
 
 
-def kmeans(X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int | None = None) -> Array:
+def kmeans(
+    X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int | None = None, verbose: int = 0
+) -> Array:
     """Centres of clusters: minimise Σᵢ minⱼ‖xᵢ − bⱼ‖² by Lloyd's steps, from a start by k-means++ on a part.
 
     The result has the same bits for any number of threads, which caches rely on.
@@ -62,6 +64,8 @@ def kmeans(X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int
         From where to start.
     n_jobs : int, optional
         Threads.
+    verbose : int
+        Show progress on a terminal.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def kmeans(X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int
         some = X[rng.permutation(len(X))[: 8 * n_words]]
         words = kmeans_plusplus(some, n_words, random_state=rng)[0].astype(np.float32)
         assigned = np.full(len(X), -1, np.int32)
-        for _ in range(max_iter):
+        for _ in track(range(max_iter), max_iter, "learning words", verbose):
             last = assigned
             assigned = np.concatenate(list(threads.map(lambda part: nearest(X[part], words, 1)[:, 0], parts)))  # noqa: B023
             sums, counts = np.zeros(words.shape), np.zeros(n_words, np.int64)

@@ -167,6 +167,8 @@ def _atoms(data: dict[str, Any], views: Any) -> Section:
         f"The {data['atoms']['count']} atoms of the dictionary, the most used first{owners}. "
         "Click one to see in the embedding which samples use it."
     )
+    if data["images"] is None:
+        lead += " The samples are rows of numbers, not images of one size, so atoms are lines over these numbers."
     if views is not None:
         lead += (
             f" Codes are means over moved copies, {views}: more atoms have a part, and what they rebuild is blurred."
