@@ -359,7 +359,7 @@ def _factor_without(K, curv, stays):
     """The factor of K + diag(curv), shrunk; with how many rows are left, and which."""
     n = len(K)
     L, kept, kept_curv = np.zeros((n, n)), np.zeros(n, np.int64), np.zeros(n)
-    extend_factor(K, np.arange(n), curv, n, L, kept, kept_curv, 0, 1e-13)
+    extend_factor(K, np.arange(n), curv, n, L, kept, kept_curv, 0, 1e-13, 1e-10)
     left = shrink_factor(L, kept, kept_curv, n, stays, np.empty(n), np.empty(n))
     return L[:left, :left], kept[:left], kept_curv[:left]
 
@@ -388,6 +388,22 @@ def test_supports_of_nearly_all_dimensions(dtype):
     assert optimality_gap(X.astype(float), D.astype(float), prior, codes.astype(float)).max() <= (
         1e-8 if dtype == np.float64 else 2e-5
     )
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(("m", "r", "rank"), [(30, 80, 30), (100, 250, 100), (60, 120, 30)])
+def test_lasso_whose_working_sets_are_linearly_dependent(m, r, rank, positive):
+    """Without l2 more atoms than dimensions enter at a time, and all but as many must leave again."""
+    for seed, l1 in enumerate((1e-2, 1e-3, 1e-4)):
+        rng = np.random.default_rng(seed)
+        basis = rng.standard_normal((rank, m))
+        X, D = (cases.unit(rng.standard_normal((n, rank)) @ basis) for n in (40, r))
+        prior = ElasticNet(l1, 0.0, positive=positive)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            codes = encode(X, D, prior)
+        assert dense_gap(X, D, prior, codes).max() <= 1e-9
+        assert np.diff(codes.indptr).max() <= rank
 
 
 _BITS = """

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -158,6 +159,18 @@ def test_search_finds_what_serves_the_nearest_neighbour():
     assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, digit_folds).n_components == 3
     # what decides by itself is judged by its decisions
     assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, digit_folds).n_neighbors == 1
+
+
+class Sided(LinearDiscriminantAnalysis):
+    """Decides well where ``n_components`` is 1, embeds well where it is 9."""
+
+    def predict(self, X):
+        return super().predict(X) if self.n_components == 1 else np.zeros(len(X))
+
+
+def test_search_judges_by_the_embedding_what_has_one():
+    chosen = searched(Sided(), {"n_components": [1, 9]}, digit_folds)
+    assert chosen.n_components == 9
 
 
 def test_search_with_few_labels_uses_them_alone():

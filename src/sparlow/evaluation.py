@@ -14,7 +14,7 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import (
@@ -123,8 +123,9 @@ def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
 def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[[], Iterable[Fold]]) -> Any:
     """The estimator with the parameters of ``grid`` that serve best on training folds, which ``parts`` returns.
 
-    Transformers are judged by 1NN on their embedding, classifiers by what they predict. Without folds, or where
-    nothing can be fitted on a fold, there is nothing to go by: the estimator comes back as it is.
+    What embeds is judged by 1NN on its embedding, what only classifies by its predictions. A single candidate is taken
+    unseen. Without folds, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes back
+    as it is.
     """
     candidates = list(ParameterGrid(dict(grid)))
     if len(candidates) < 2:
@@ -143,7 +144,7 @@ def _trial(estimator: Any, X: Array, y: Array, X_held: Array, y_held: Array) -> 
         estimator.fit(X, y)
     except (ValueError, np.linalg.LinAlgError):  # more components than a fold allows, for instance
         return 0.0
-    if is_classifier(estimator):
+    if not hasattr(estimator, "transform"):
         return float(np.mean(estimator.predict(X_held) == y_held))
     found = nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held))
     return float(np.mean(found == y_held))

@@ -4,15 +4,16 @@ Priors arrive as compiled scalar functions ``f(value, atom, parameters)`` (see :
 as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors.
 
 Numba compiles a kernel afresh when the file of the kernel changes, not when a part imported from another file does:
-after a change of ``algebra.py`` run ``make clean`` or touch the files that use it.
+after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch the files that use it.
 """
 
 from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
-from .coding import ADD_LIMIT, FAR, encode_chunk
+from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
+from .screening import FAR
 from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [

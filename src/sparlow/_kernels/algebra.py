@@ -5,6 +5,7 @@ import math
 from .compilation import part
 
 PIVOT, PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
+DEPENDENT, DEPENDENT_SINGLE = 1e-10, 1e-4  # rows with smaller pivots depend on the others, as far as one can tell
 _ROTATION = 30.0  # to rotate an entry takes as long as so many thirds of a multiplication within a factorisation
 
 
@@ -32,11 +33,13 @@ def subtract_multiple(y, alpha, x, n):
 
 
 @part
-def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
+def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor, dependent):
     """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
 
     ``L[i, i]`` holds the inverse pivot. Pivots below ``floor``, the rounding error of K, are raised to it: the factor
-    of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent.
+    of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent. The factor
+    ends with the first row whose pivot is below ``dependent``, as rounding errors would grow from each such row to the
+    next; returns its number of rows.
     """
     i = 0
     while i < k and i < n_kept and kept[i] == support[i] and kept_curv[i] == curv[i]:
@@ -62,6 +65,10 @@ def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
         kept[i], kept[i + 1] = support[i], support[i + 1]
         kept_curv[i], kept_curv[i + 1] = curv[i], curv[i + 1]
         i += 2
+        if pivot_a < dependent:
+            return i - 1
+        if pivot_b - L_b[i - 2] * L_b[i - 2] < dependent:
+            return i
     while i < k:
         row, L_i = K[support[i]], L[i]
         for j in range(i):
@@ -78,6 +85,8 @@ def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor):
         kept[i] = support[i]
         kept_curv[i] = curv[i]
         i += 1
+        if pivot < dependent:
+            return i
     return k
 
 

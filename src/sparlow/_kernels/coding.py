@@ -8,6 +8,8 @@ zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 import numpy as np
 
 from .algebra import (
+    DEPENDENT,
+    DEPENDENT_SINGLE,
     PIVOT,
     PIVOT_SINGLE,
     dot,
@@ -18,21 +20,20 @@ from .algebra import (
     subtract_multiple,
 )
 from .compilation import kernel, part
-
-FAR = 1e300
-"""Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
-_FAR_SINGLE = 1e30
+from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
 _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS = range(9)
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
-_ADD_SHARE = 0.3  # atoms join the working set when they violate optimality by this share of the largest violation …
-ADD_LIMIT = 8  # … and at most max(ADD_LIMIT, support / 2) of them at a time
+ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
 _ROUNDS = 1000  # additions to the working set, and …
-_NEWTON = 100  # … rounds within it, before a sample is given up
+_NEWTON = 100  # … rounds within it, and …
+_STEPS = 4  # … so many Newton steps for each of its atoms, before a sample is given up, as it is …
+_FAILURES = 10  # … when so many working sets were not solved
+_TRUSTED = 1e6  # an objective whose terms are larger than ‖x‖² by this is rounding error
 
 _MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
 
@@ -80,12 +81,14 @@ def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
 
 @part
 def _objective(codes, corr, resid, atoms, w, value, parameters):
-    """½‖x − φD‖² + Σ g(φⱼ), less the constant ½‖x‖²: −½ φ·(c + z) + Σ g(φⱼ)."""
-    total = 0.0
+    """½‖x − φD‖² + Σ g(φⱼ), less the constant ½‖x‖²: −½ φ·(c + z) + Σ g(φⱼ); and ½ Σ|φⱼ (cⱼ + zⱼ)|."""
+    total = mass = 0.0
     for a in range(w):
         if codes[a] != 0:
-            total += value(codes[a], atoms[a], parameters) - 0.5 * codes[a] * (corr[a] + resid[a])
-    return total
+            explained = 0.5 * codes[a] * (corr[a] + resid[a])
+            total += value(codes[a], atoms[a], parameters) - explained
+            mass += abs(explained)
+    return total, mass
 
 
 @part
@@ -159,22 +162,68 @@ def _order_support(work, ints, factor, n_kept, w, curvature, parameters):
 
 
 @part
-def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor):
+def _exchange(work, support, s, t):
+    """Two places of the support."""
+    curv = work[_CURV]
+    support[s], support[t] = support[t], support[s]
+    curv[s], curv[t] = curv[t], curv[s]
+
+
+@part
+def _factor_independent(work, ints, gram, factor, n_kept, whole, floor):
+    """Factor what is linearly independent of the support, and move it to the front; returns its size."""
+    support, dependent = ints[_SUPPORT], DEPENDENT if floor == PIVOT else DEPENDENT_SINGLE
+    last = whole
+    while True:
+        k = extend_factor(
+            gram, support, work[_CURV], last, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor, dependent
+        )
+        if k == 0 or factor[k - 1, k - 1] * factor[k - 1, k - 1] * dependent <= 1:
+            return k
+        last -= 1
+        _exchange(work, support, k - 1, last)
+        n_kept = k - 1
+
+
+@part
+def _largest_violation(codes, resid, support, first, last, atoms, derivative, parameters):
+    """Of |z − g′(φ)| on a part of the support, and where."""
+    largest, place = 0.0, first
+    for s in range(first, last):
+        a = support[s]
+        violation = abs(resid[a] - derivative(codes[a], atoms[a], parameters))
+        if violation > largest:
+            largest, place = violation, s
+    return largest, place
+
+
+@part
+def _newton_step(
+    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor, energy
+):
     """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
     unknown), and the length of the kept factor.
 
     Between sign changes the elastic net's objective is quadratic, so the full step is its exact minimiser there.
     A step that changes signs is first tried with those codes at zero, then cut at the first of them, then halved.
+    Codes of atoms that depend on others stay as they are. Once the others are minimised, one of them moves too, along a
+    direction in which the residual does not change, until a code of the support reaches zero.
     """
     atoms, support = ints[_ATOM], ints[_SUPPORT]
     codes, corr, resid, step = work[_CODE], work[_CORR], work[_RESID], work[_STEP]
-    k, n_kept = _order_support(work, ints, factor, n_kept, w, curvature, parameters)
-    n_kept = extend_factor(gram, support, work[_CURV], k, factor, ints[_KEPT], work[_KEPT_CURV], n_kept, floor)
-    before = 0.0
+    whole, n_kept = _order_support(work, ints, factor, n_kept, w, curvature, parameters)
+    k = n_kept = _factor_independent(work, ints, gram, factor, n_kept, whole, floor)
+    before = _largest_violation(codes, resid, support, 0, k, atoms, derivative, parameters)[0]
+    among, place = _largest_violation(codes, resid, support, k, whole, atoms, derivative, parameters)
+    if among > tol and before <= 0.1 * among:  # the others are where they should be: along a direction they span
+        _exchange(work, support, k, place)
+        k = n_kept = extend_factor(
+            gram, support, work[_CURV], k + 1, factor, ints[_KEPT], work[_KEPT_CURV], k, floor, -FAR
+        )
+        before = among
     for s in range(k):
         a = support[s]
         step[s] = resid[a] - derivative(codes[a], atoms[a], parameters)
-        before = max(before, abs(step[s]))
     solve_factored(factor, step, k)
     for s in range(k):
         if not abs(step[s]) < 1e250:  # a singular system in disguise
@@ -185,18 +234,20 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
     crossed = _trial_point(work, support, k, w, length, atoms, low, high)
     _residual_correlations(trial, corr, gram, w, trial_resid)
     if not crossed:
-        after = 0.0
-        for s in range(k):
-            a = support[s]
-            after = max(after, abs(trial_resid[a] - derivative(trial[a], atoms[a], parameters)))
+        after = _largest_violation(trial, trial_resid, support, 0, k, atoms, derivative, parameters)[0]
+        among = _largest_violation(trial, trial_resid, support, k, whole, atoms, derivative, parameters)[0]
         if after <= max(tol, 0.5 * before):
             _accept(work, w)
-            return _MINIMISED, after, n_kept
-    start = _objective(codes, corr, resid, atoms, w, value, parameters)
+            if among > tol:
+                return _SIGN_CHANGED, FAR, n_kept
+            return _MINIMISED, max(after, among), n_kept
+    start, mass = _objective(codes, corr, resid, atoms, w, value, parameters)
+    most = _TRUSTED * (energy + mass)
     for attempt in range(12):
-        if _objective(trial, corr, trial_resid, atoms, w, value, parameters) < start:
+        reached, mass = _objective(trial, corr, trial_resid, atoms, w, value, parameters)
+        if reached < start and mass <= most:
             _accept(work, w)
-            return _SIGN_CHANGED if crossed else _MINIMISED, FAR, n_kept
+            return _SIGN_CHANGED if crossed or k < whole else _MINIMISED, FAR, n_kept
         length *= _first_crossing(codes, support, step, k) * (1 + 1e-12) if attempt == 0 and crossed else 0.5
         _trial_point(work, support, k, w, length, atoms, low, high)
         _residual_correlations(trial, corr, gram, w, trial_resid)
@@ -205,95 +256,55 @@ def _newton_step(work, ints, gram, factor, n_kept, w, low, high, value, derivati
 
 @part
 def _solve_working_set(
-    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol, floor
-):
+    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol, floor,
+    energy,
+):  # fmt: skip
     """Coordinate steps bring codes in, Newton steps solve for those that are in, until the set is optimal to ``tol``.
 
-    A refused Newton step is followed by a sweep over everything, which always descends.
+    A refused Newton step is followed by a sweep over everything, which always descends, and by a new factor: pivots
+    that were raised stay in the rows that are kept.
     """
     atoms, codes, resid = ints[_ATOM], work[_CODE], work[_RESID]
     _residual_correlations(codes, work[_CORR], gram, w, resid)
     gap = 0.0
     outcome = _MINIMISED
+    left_over = _STEPS * (w + 10)
     for _ in range(_NEWTON):
         _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome == _REFUSED)
         outcome, left = _SIGN_CHANGED, FAR
         for _ in range(w + 10):
             if outcome != _SIGN_CHANGED:
                 break
+            left_over -= 1
             outcome, left, n_kept = _newton_step(
-                work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor
+                work,
+                ints,
+                gram,
+                factor,
+                n_kept,
+                w,
+                low,
+                high,
+                value,
+                derivative,
+                curvature,
+                parameters,
+                tol,
+                floor,
+                energy,
             )
+        if outcome == _REFUSED:
+            n_kept = 0
         gap = left if left < FAR else 0.0
         for a in range(w):
             if codes[a] == 0 or work[_STIFFNESS, a] > _STIFF or left == FAR:
                 gap = max(gap, _violation(codes[a], resid[a], atoms[a], low, high, derivative, parameters))
-        if gap <= tol:
+        if gap <= tol or left_over <= 0:
             break
     return gap, n_kept
 
 
 # ── one sample: which atoms belong to the working set ───────────────────────────────────────────────────────────────
-
-
-@part
-def _screen(c, gram, atoms, codes, w, low, high, support, z):
-    """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
-
-    From z = c − φG, in place of z: the distance to the interval, negative inside it. Members of the set get −∞.
-    """
-    r = z.shape[0]
-    for j in range(r):
-        z[j] = c[j]
-    number = z.dtype.type
-    k = 0
-    for a in range(w):
-        if codes[a] != 0:
-            support[k] = a
-            k += 1
-    while k >= 4:  # four rows at a time: z is read and written once for all four
-        k -= 4
-        s0, s1, s2, s3 = support[k], support[k + 1], support[k + 2], support[k + 3]
-        g0, g1, g2, g3 = gram[atoms[s0]], gram[atoms[s1]], gram[atoms[s2]], gram[atoms[s3]]
-        v0, v1, v2, v3 = number(codes[s0]), number(codes[s1]), number(codes[s2]), number(codes[s3])
-        for j in range(r):
-            z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
-    while k > 0:
-        k -= 1
-        subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
-    far = _FAR_SINGLE if z.itemsize == 4 else FAR
-    for j in range(r):
-        z[j] = max(z[j] - high[j], low[j] - z[j])
-    for a in range(w):
-        z[atoms[a]] = -far
-    worst = z[0]
-    for j in range(r):
-        worst = max(worst, z[j])
-    return worst
-
-
-@part
-def _select(z, worst, margin, limit, candidates, violations):
-    """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
-    cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
-    n = 0
-    for j in range(z.shape[0]):
-        if z[j] >= cut:
-            candidates[n] = j
-            violations[n] = z[j]
-            n += 1
-    while n > limit and cut < worst:
-        cut = (cut + worst) / 2
-        if worst - cut < 1e-3 * abs(worst):
-            cut = worst
-        kept = 0
-        for s in range(n):
-            if violations[s] >= cut:
-                candidates[kept] = candidates[s]
-                violations[kept] = violations[s]
-                kept += 1
-        n = kept
-    return n
 
 
 @part
@@ -377,7 +388,7 @@ def encode_chunk(
         ints[_LOADED, a] = -1
     z = np.empty(r, C.dtype)
     violations = np.empty(r, C.dtype)
-    far = _FAR_SINGLE if C.itemsize == 4 else FAR
+    far = FAR_SINGLE if C.itemsize == 4 else FAR
     low_screen, high_screen = np.empty(r, C.dtype), np.empty(r, C.dtype)
     for a in range(r):
         low_screen[a], high_screen[a] = max(low[a], -far), min(high[a], far)
@@ -393,13 +404,14 @@ def encode_chunk(
     for i in range(n):
         x = X[i]
         norm = euclidean(x)
+        goal = tol * norm if norm > 0 else tol
         w = n_kept = n_new = 0
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
             codes[n_new] = start_data[s]
             n_new += 1
         gap = 0.0
-        complete = False
+        complete, failures = False, 0
         for turn in range(_ROUNDS):
             if turn > 0 or n_new == 0:
                 mass, k = 0.0, 0
@@ -407,12 +419,12 @@ def encode_chunk(
                     mass += abs(codes[a])
                     k += codes[a] != 0
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
-                worst = _screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
+                worst = screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
                 complete = worst <= -margin or w == r
                 if complete:
                     break
                 limit = max(add_limit, k // 2)
-                n_new = min(r - w, _select(z, worst, margin, limit, candidates, violations))
+                n_new = min(r - w, select(z, worst, margin, limit, candidates, violations))
                 for s in range(n_new):
                     atoms[w + s] = candidates[s]
                     codes[w + s] = 0
@@ -424,8 +436,11 @@ def encode_chunk(
             w += n_new
             gap, n_kept = _solve_working_set(
                 work, ints, gram, factor, n_kept, w, low, high,
-                value, derivative, curvature, minimiser, parameters, tol * norm if norm > 0 else tol, floor,
+                value, derivative, curvature, minimiser, parameters, goal, floor, norm * norm,
             )  # fmt: skip
+            failures += gap > goal
+            if failures == _FAILURES:
+                break
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)

@@ -40,6 +40,7 @@ def solve_supports(indptr, indices, curv, weights, G, largest):
                 kept_curv,
                 0,
                 PIVOT_SINGLE if G.itemsize == 4 else PIVOT,
+                -1e300,  # all rows, whatever their pivots
             )
             solve_factored(L, weights[first:last], k)
 

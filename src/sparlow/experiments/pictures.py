@@ -39,11 +39,13 @@ def pyramids(dimension: int | None = None) -> Any:
     """Features of :data:`sparlow.experiments.splits.FEATURES`: so many principal components, scaled to unit norm.
 
     By default half as many as training pictures: the last components describe these alone, and make new pictures look
-    unlike them.
+    unlike them. In a fold, whose pictures are a part ``of`` so many, as large a share of its components.
     """
 
-    def features(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
-        count = dimension or max(len(train) // 2, 1)
+    def features(data: Dataset, train: Array, test: Array, of: int | None = None) -> tuple[Array, Array]:
+        count = max(len(train) // 2, 1)
+        if dimension is not None:
+            count = max(round(dimension * len(train) / (of or len(train))), 1)
         vectors = normalize(_kept(*pictures(data, train, test), data.name)[:, :count])
         return vectors[: len(train)], vectors[len(train) :]
 

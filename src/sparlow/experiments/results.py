@@ -142,7 +142,7 @@ def _superseded(results: Iterable[Result]) -> dict[str, str]:
         rows = [row for result in results for row in result.rows if _GOES_BY[what](row)]
         before = sum(row.get("rules", {}).get(what, 1) != rule for row in rows)
         if before:
-            said[MEASURES.get(what, "Parameters by folds")] = f"{before} of {len(rows)} rows"
+            said[_RULED[what]] = f"{before} of {len(rows)} rows"
     return said
 
 
@@ -153,6 +153,7 @@ def _with_folds_anew(row: Row) -> bool:
     return chosen and setting.get("features") in LEARNED and not setting.get("transductive")
 
 
+_RULED = {"svm": MEASURES["svm"], "folds": "Parameters by folds"}
 _GOES_BY: dict[str, Callable[[Row], bool]] = {
     "svm": lambda row: "svm" in row.get("accuracy", {}),
     "folds": _with_folds_anew,

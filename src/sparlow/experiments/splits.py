@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 
 from .. import datasets
 from ..datasets import Dataset
-from ..evaluation import Fold, divided
+from ..evaluation import TUNING, Fold, divided
 from .pictures import pictures, pyramids
 from .plan import Setting
 
@@ -81,7 +81,7 @@ def _folds(data: Dataset, setting: Setting, train: Array, seed: int) -> Iterator
     components know already.
     """
     for known, y, held, y_held in divided(train, data.labels[train], seed):
-        X, X_held = LEARNED[setting.features](data, known, held)
+        X, X_held = LEARNED[setting.features](data, known, held, min(len(train), TUNING))
         yield X, y, X_held, y_held
 
 

@@ -1,0 +1,70 @@
+"""Which atoms belong to the working set of a sample: those that violate optimality, or might; see coding."""
+
+from .algebra import subtract_multiple
+from .compilation import part
+
+FAR = 1e300
+"""Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
+FAR_SINGLE = 1e30
+
+_ADD_SHARE = 0.3  # atoms join when they violate optimality by this share of the largest violation
+
+
+@part
+def screen(c, gram, atoms, codes, w, low, high, support, z):
+    """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
+
+    From z = c − φG, in place of z: the distance to the interval, negative inside it. Members of the set get −∞.
+    """
+    r = z.shape[0]
+    for j in range(r):
+        z[j] = c[j]
+    number = z.dtype.type
+    k = 0
+    for a in range(w):
+        if codes[a] != 0:
+            support[k] = a
+            k += 1
+    while k >= 4:  # four rows at a time: z is read and written once for all four
+        k -= 4
+        s0, s1, s2, s3 = support[k], support[k + 1], support[k + 2], support[k + 3]
+        g0, g1, g2, g3 = gram[atoms[s0]], gram[atoms[s1]], gram[atoms[s2]], gram[atoms[s3]]
+        v0, v1, v2, v3 = number(codes[s0]), number(codes[s1]), number(codes[s2]), number(codes[s3])
+        for j in range(r):
+            z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
+    while k > 0:
+        k -= 1
+        subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
+    far = FAR_SINGLE if z.itemsize == 4 else FAR
+    for j in range(r):
+        z[j] = max(z[j] - high[j], low[j] - z[j])
+    for a in range(w):
+        z[atoms[a]] = -far
+    worst = z[0]
+    for j in range(r):
+        worst = max(worst, z[j])
+    return worst
+
+
+@part
+def select(z, worst, margin, limit, candidates, violations):
+    """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
+    cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
+    n = 0
+    for j in range(z.shape[0]):
+        if z[j] >= cut:
+            candidates[n] = j
+            violations[n] = z[j]
+            n += 1
+    while n > limit and cut < worst:
+        cut = (cut + worst) / 2
+        if worst - cut < 1e-3 * abs(worst):
+            cut = worst
+        kept = 0
+        for s in range(n):
+            if violations[s] >= cut:
+                candidates[kept] = candidates[s]
+                violations[kept] = violations[s]
+                kept += 1
+        n = kept
+    return n
