@@ -215,11 +215,9 @@ def _newton_step(
     k = n_kept = _factor_independent(work, ints, gram, factor, n_kept, whole, floor)
     before = _largest_violation(codes, resid, support, 0, k, atoms, derivative, parameters)[0]
     among, place = _largest_violation(codes, resid, support, k, whole, atoms, derivative, parameters)
-    if among > tol and before <= 0.1 * among:  # the others are where they should be: along a direction they span
+    if among > tol and before <= 0.1 * among:  # the independent ones are minimised; this row is not kept
         _exchange(work, support, k, place)
-        k = n_kept = extend_factor(
-            gram, support, work[_CURV], k + 1, factor, ints[_KEPT], work[_KEPT_CURV], k, floor, -FAR
-        )
+        k = extend_factor(gram, support, work[_CURV], k + 1, factor, ints[_KEPT], work[_KEPT_CURV], k, floor, -FAR)
         before = among
     for s in range(k):
         a = support[s]
@@ -277,22 +275,9 @@ def _solve_working_set(
                 break
             left_over -= 1
             outcome, left, n_kept = _newton_step(
-                work,
-                ints,
-                gram,
-                factor,
-                n_kept,
-                w,
-                low,
-                high,
-                value,
-                derivative,
-                curvature,
-                parameters,
-                tol,
-                floor,
+                work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor,
                 energy,
-            )
+            )  # fmt: skip
         if outcome == _REFUSED:
             n_kept = 0
         gap = left if left < FAR else 0.0
