@@ -21,6 +21,7 @@ from sklearn.svm import LinearSVC
 
 from sparlow import SparLow, __version__, datasets
 from sparlow.evaluation import nearest_neighbour
+from sparlow.experiments.pictures import principal_components
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
 from sparlow.rivals import LabelledLDA
 
@@ -58,17 +59,6 @@ KINDS = {
 }
 
 
-def components(known, new):
-    """Half as many principal components as pictures, by the Gram matrix, scaled to unit norm."""
-    known = known.toarray().astype(np.float32)
-    centre = known.mean(axis=0)
-    known -= centre
-    values, vectors = np.linalg.eigh(known @ known.T)
-    keep = np.argsort(values)[::-1][: len(known) // 2]
-    axes = (vectors[:, keep] / np.sqrt(values[keep])).T @ known
-    return normalize(known @ axes.T), normalize(new @ axes.T - axes @ centre)
-
-
 def judged(X, y, X_new, y_new):
     """Shares of right labels by 1NN: LDA at the best of three shrinkages, SparLow as it is and not scaled."""
     shares = {"LDA": 0.0}
@@ -100,7 +90,8 @@ def measured(kind, split, data):
         parts.append([after(steps.transform(images[part])) for part in (known, held)])
     A, B = (sp.hstack(blocks, "csr") for blocks in zip(*parts, strict=True))
     svm = max(LinearSVC(C=C).fit(A, labels[known]).score(B, labels[held]) for C in (0.3, 1.0, 3.0))
-    X, X_new = components(A, B)
+    rows = normalize(principal_components(A, sp.vstack([A, B], "csr"))[:, : len(known) // 2])
+    X, X_new = rows[: len(known)], rows[len(known) :]
     shares = {"pyramids, linear SVM": svm, **judged(X, labels[known], X_new, labels[held])}
     return dict(
         features=kind,

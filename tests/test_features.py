@@ -173,6 +173,10 @@ def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_
     assert code == 2
     assert "1.png" in said
     assert "With --skip such pictures are left out" in said
+    assert "Nor can" not in said
+    shutil.copy(folder / "1.png", folder / "3.png")
+    assert f"Nor can {folder / '3.png'} be read." in run(capsys, *words)[2]
+    shutil.copy(pictures / "down" / "3.png", folder / "3.png")
     for _ in range(2):  # computed, and found again
         code, told, said = run(capsys, *words, "--skip")
         assert (code, told["skipped"]) == (0, [str(folder / "1.png")])

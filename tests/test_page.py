@@ -270,6 +270,7 @@ def test_samples_that_are_no_images_and_have_no_labels(width, browser, tmp_path)
     model = SparLow("pca", width, n_atoms=20, max_iter=1, random_state=0).fit(X)
     path = tmp_path / "report.html"
     path.write_text(report(ModelFile(model), Samples(X, source="table.csv")))
+    assert "The samples are rows of numbers, not images of one size" in path.read_text()
     plot = open_plot(browser, path)
     browser.execute_script("sparlow.explain(3)")
     point(browser, plot, 3)
@@ -293,6 +294,7 @@ def test_ten_thousand_points_stay_light(browser, tmp_path):
 
 def test_more_samples_than_can_be_shown_are_drawn_from(held):
     text = report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50)
+    assert "rows of numbers" not in text
     assert "50 of 240 samples, drawn at random" in text
     assert json.loads(re.search(r'id="data" type="application/json">(.*?)</script>', text)[1])["n"] == 50
 

@@ -304,6 +304,12 @@ def test_pictures_held_out_of_a_training_fold_have_no_say_in_its_features(scenes
     assert draw(Setting("scenes15", features="pyramids", transductive=True), 0, scenes).folds is None
 
 
+def test_a_fold_has_as_large_a_share_of_its_components(scenes, monkeypatch):
+    monkeypatch.setitem(splits.LEARNED, "pyramids 64", pictures.pyramids(6))  # 6 of the 11 of twelve pictures
+    samples = draw(Setting("scenes15", features="pyramids 64"), 0, scenes)
+    assert [fold[0].shape for fold in samples.folds()] == 3 * [(8, 4)]
+
+
 def test_pipelines_get_the_pictures_themselves(scenes):
     samples = draw(Setting("scenes15", features="pictures"), 0, scenes)
     assert samples.shape is None

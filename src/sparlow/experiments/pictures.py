@@ -80,16 +80,22 @@ def _mark(image: Any) -> Any:
 
 
 def _components(train: Array, test: Array) -> Array:
-    """Principal components (n, n_train − 1) of the pyramids, by descending variance over the training pictures."""
+    """Principal components (n, n_train − 1) of the pyramids, learned from the training pictures."""
     words = Codebook(_WORDS, "llc", n_samples=50_000, max_iter=15, random_state=0, n_jobs=-1)
     chain = make_pipeline(DenseSIFT(_PATCHES, 8), words, SpatialPyramid((1, 2, 4), n_jobs=-1))
     known = chain.fit(train).transform(train)  # (n, 21 · 1024), sparse
+    return principal_components(known, sp.vstack([known, chain.transform(test)], format="csr"))
+
+
+def principal_components(known: Any, rows: Any) -> Array:
+    """All components of sparse rows that ``known`` has, by descending variance.
+
+    Fewer samples than dimensions: the axes are combinations of the samples, found from their Gram matrix.
+    """
     learned = known.toarray().astype(np.float32)
     centre = learned.mean(axis=0)
     learned -= centre
-    # fewer samples than dimensions: the axes are combinations of the samples, found from their Gram matrix
     values, vectors = np.linalg.eigh(learned @ learned.T)
     keep = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
     axes = (vectors[:, keep] / np.sqrt(values[keep])).T @ learned
-    rows = sp.vstack([known, chain.transform(test)], format="csr")
     return np.asarray(rows @ axes.T - axes @ centre, np.float32)
