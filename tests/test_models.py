@@ -243,3 +243,15 @@ def test_searches_are_told_to_save_their_best(tmp_path):
         save(search, tmp_path / "m.sparlow")
     with pytest.raises(TypeError, match=r"got KNeighborsClassifier\.$"):
         save(KNeighborsClassifier().fit(X, Y), tmp_path / "m.sparlow")
+
+
+@pytest.mark.parametrize(
+    ("coding", "change"), [("hard", {"words": np.ones((500, 128), np.float32)}), ("llc", {"k": 0})]
+)
+def test_a_codebook_that_would_lead_a_compiled_loop_astray_is_refused(coding, change, tmp_path):
+    images = [np.random.RandomState(seed).randint(0, 255, (48, 48)) for seed in range(2)]
+    chain = make_pipeline(DenseSIFT(), Codebook(8, coding, random_state=0), SpatialPyramid((1,))).fit(images)
+    vars(chain[1]._coder).update(change)
+    save(chain, tmp_path / "m.sparlow")
+    with pytest.raises(ValueError, match="Codes have shape|1 to 8 of the words"):
+        load_model(tmp_path / "m.sparlow").transform(images)

@@ -109,7 +109,7 @@ def encode(
 
     counts, indices, data, gaps = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not np.all(np.isfinite(data)):
-        raise FloatingPointError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
+        raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
     _warn_unconverged(gaps, tol, D.dtype)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
     codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))

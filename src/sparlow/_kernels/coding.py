@@ -403,6 +403,8 @@ def encode_chunk(
                 for a in range(w):
                     mass += abs(codes[a])
                     k += codes[a] != 0
+                if not mass < far:  # singular to working precision: the codes run away
+                    break
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
                 worst = screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
                 complete = worst <= -margin or w == r

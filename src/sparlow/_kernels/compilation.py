@@ -1,13 +1,53 @@
-"""How kernels are compiled."""
+"""How kernels are compiled, and kept on disk for the next process."""
+
+import functools
+import warnings
 
 from numba import njit
 
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
-kernel = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+
 # Called from kernels only: no wrappers for Python and no files of their own, which halves the time to compile. Always
 # inlined: which of several compiled copies a linker takes would depend on whether kernels come from the cache, and
 # copies may differ in the last bit.
 part = njit(
     nogil=True, fastmath=FAST, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
 )
+
+
+def kept(decorator, function, **options):
+    """Compile ``function`` and keep the result on disk; where no folder can be written, in memory only."""
+    try:
+        compiled = decorator(cache=True, **options)(function)
+    except (RuntimeError, OSError):  # no folder for the cache, as for functions typed at a prompt; or a full disk
+        if function.__module__.startswith(__name__.partition(".")[0] + "."):
+            _say_once()
+        return decorator(**options)(function)
+    cache = getattr(compiled, "_cache", None)
+    if hasattr(cache, "save_overload"):
+        cache.save_overload = functools.partial(_saved, cache.save_overload)
+    return compiled
+
+
+def kernel(function):
+    """Compile a function that the library calls from Python."""
+    return kept(njit, function, nogil=True, fastmath=FAST, error_model="numpy")
+
+
+def _saved(save, *arguments):
+    """Keep a compiled function; a full disk costs the next process its time, not this one its result."""
+    try:
+        save(*arguments)
+    except OSError:
+        _say_once()
+
+
+@functools.cache
+def _say_once() -> None:
+    warnings.warn(
+        "SparLow compiles its functions anew in each process: there is no folder to keep them in, or the disk is full. "
+        "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

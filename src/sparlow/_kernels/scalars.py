@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import cfunc, config, njit, types
 
-from .compilation import kernel
+from .compilation import kept, kernel
 
 _SCALAR = types.float64(types.float64, types.int64, types.float64[::1])
 
@@ -18,10 +19,7 @@ def compile_scalar(function: Callable[..., float]) -> Any:
     """Compile ``function(value, atom, parameters) -> float`` to a C callback, cached on disk where that is possible."""
     if config.DISABLE_JIT:
         return function
-    try:
-        return cfunc(_SCALAR, cache=True)(function)
-    except RuntimeError:  # defined in an interactive session: there is no file to cache beside
-        return cfunc(_SCALAR)(function)
+    return kept(functools.partial(cfunc, _SCALAR), function)
 
 
 @kernel
@@ -33,8 +31,7 @@ def map_scalar(function, codes, atoms, parameters):
     return out
 
 
-@njit(cache=True, nogil=True)
-def wright_omega(x):
+def _wright_omega(x):
     """The solution ω > 0 of ω + log ω = x, for real x, to full precision.
 
     A starting value good to a few percent, then three steps of Fritsch, Shafer and Crowley, each of fourth order.
@@ -56,3 +53,6 @@ def wright_omega(x):
         twice = 2.0 * plus * (plus + 2.0 / 3.0 * residual)
         omega *= 1.0 + residual / plus * (twice - residual) / (twice - 2.0 * residual)
     return omega
+
+
+wright_omega = kept(njit, _wright_omega, nogil=True)

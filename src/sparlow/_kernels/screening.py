@@ -8,6 +8,7 @@ FAR = 1e300
 FAR_SINGLE = 1e30
 
 _ADD_SHARE = 0.3  # atoms join when they violate optimality by this share of the largest violation
+_HALVINGS = 64  # more than any finite cut needs to reach the largest violation
 
 
 @part
@@ -56,7 +57,9 @@ def select(z, worst, margin, limit, candidates, violations):
             candidates[n] = j
             violations[n] = z[j]
             n += 1
-    while n > limit and cut < worst:
+    for _ in range(_HALVINGS):
+        if n <= limit or not cut < worst:
+            break
         cut = (cut + worst) / 2
         if worst - cut < 1e-3 * abs(worst):
             cut = worst

@@ -192,6 +192,8 @@ class Codebook(TransformerMixin, BaseEstimator):
         bags = as_bags(X, "DenseSIFT")
         if bags.width != self.n_features_in_ and len(bags):
             raise ValueError(f"The codebook was learned from {self.n_features_in_} numbers each, got {bags.width}.")
+        if len(self.words_) != self.n_words:  # a file may say anything
+            raise ValueError(f"The codebook has {len(self.words_)} words, but n_words={self.n_words}: fit it again.")
         parts = dataclasses.asdict(self._coder) if dataclasses.is_dataclass(self._coder) else self._coder
         signature = f"Codebook 1 {type(self._coder).__name__} {joblib.hash(parts)}"
         return bags.then(Step(_CodeBag(self._coder), self.n_words, signature))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,12 +29,23 @@ class Coder(Protocol):
 
 
 def nearest(X: Array, words: Array, k: int) -> Array:
-    """Indices (n, k) of the words nearest to each descriptor, in the Euclidean sense, nearest first."""
+    """Return the indices (n, k) of the words nearest to each descriptor in Euclidean distance, nearest first."""
+    _check_words(words, k)
+    if X.shape[1] != words.shape[1]:
+        raise ValueError(f"Descriptors have {X.shape[1]} numbers, but the words have {words.shape[1]}.")
     half_norms = 0.5 * np.einsum("ij,ij->i", words, words)
     out = np.empty((len(X), k), np.int32)
     for rows in chunks(len(X), len(words)):
         out[rows] = _kernels.nearest_words(*frozen(X[rows] @ words.T, half_norms), k)
     return out
+
+
+def _check_words(words: Any, k: Any) -> None:
+    """Refuse what a compiled loop could not index by: coders may come from a file."""
+    if not (isinstance(words, np.ndarray) and words.ndim == 2 and words.dtype.kind == "f" and np.isfinite(words).all()):
+        raise ValueError("The words of a codebook must be a two-dimensional array of finite numbers.")
+    if not isinstance(k, Integral) or not 1 <= k <= len(words):
+        raise ValueError(f"A descriptor is coded by 1 to {len(words)} of the words, got {k!r}.")
 
 
 def _rows(indices: Array, data: Array, n_words: int) -> sp.csr_array:

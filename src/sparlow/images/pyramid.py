@@ -43,6 +43,8 @@ class _Pooling:
         out = np.zeros((self.n_cells, self.n_words), np.float32)
         if len(bag):
             codes = bag.values
+            if codes.shape != (len(bag), self.n_words):
+                raise ValueError(f"Codes have shape {codes.shape}, but {(len(bag), self.n_words)} was expected.")
             arrays = frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False))
             if self.pooling == "max":
                 _kernels.pool_max(*arrays, *frozen(np.abs(codes.data), self._cells(bag)), out)
