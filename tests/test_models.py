@@ -253,5 +253,5 @@ def test_a_codebook_that_would_lead_a_compiled_loop_astray_is_refused(coding, ch
     chain = make_pipeline(DenseSIFT(), Codebook(8, coding, random_state=0), SpatialPyramid((1,))).fit(images)
     vars(chain[1]._coder).update(change)
     save(chain, tmp_path / "m.sparlow")
-    with pytest.raises(ValueError, match="Codes have shape|1 to 8 of the words"):
+    with pytest.raises(ValueError, match=r"Codes have shape|1 to 8 of the words"):
         load_model(tmp_path / "m.sparlow").transform(images)
