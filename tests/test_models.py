@@ -249,7 +249,7 @@ def test_searches_are_told_to_save_their_best(tmp_path):
     ("coding", "change"), [("hard", {"words": np.ones((500, 128), np.float32)}), ("llc", {"k": 0})]
 )
 def test_a_codebook_that_would_lead_a_compiled_loop_astray_is_refused(coding, change, tmp_path):
-    images = [np.random.RandomState(seed).randint(0, 255, (48, 48)) for seed in range(2)]
+    images = [np.random.RandomState(seed).randint(0, 255, (48, 48)).astype(np.uint8) for seed in range(2)]
     chain = make_pipeline(DenseSIFT(), Codebook(8, coding, random_state=0), SpatialPyramid((1,))).fit(images)
     vars(chain[1]._coder).update(change)
     save(chain, tmp_path / "m.sparlow")

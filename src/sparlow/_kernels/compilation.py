@@ -25,7 +25,7 @@ def kept(decorator, function, **options):
             _say_once()
         return decorator(**options)(function)
     cache = getattr(compiled, "_cache", None)
-    if hasattr(cache, "save_overload"):
+    if cache is not None and hasattr(cache, "save_overload"):
         cache.save_overload = functools.partial(_saved, cache.save_overload)
     return compiled
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,7 +43,7 @@ def _check_words(words: Any, k: Any) -> None:
     """Refuse what a compiled loop could not index by: coders may come from a file."""
     if not (isinstance(words, np.ndarray) and words.ndim == 2 and words.dtype.kind == "f" and np.isfinite(words).all()):
         raise ValueError("The words of a codebook must be a two-dimensional array of finite numbers.")
-    if not isinstance(k, Integral) or not 1 <= k <= len(words):
+    if not isinstance(k, (int, np.integer)) or not 1 <= k <= len(words):
         raise ValueError(f"A descriptor is coded by 1 to {len(words)} of the words, got {k!r}.")
 
 
