@@ -1,41 +1,40 @@
-"""SparLow: small, telling image representations from sparse codes and a trace quotient."""
+"""SparLow: small, telling representations from sparse codes and a trace quotient, learned together."""
 
-from . import plots
-from .coding import encode, objective, optimality_gap, pullback
-from .criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Criterion
+import importlib
+from typing import Any
+
+from .coding import Coder, encode, objective, optimality_gap, pullback
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
-from .models import load_model, save
-from .priors import ElasticNet, KLDivergence, Prior
+from .models import load_model as load
+from .models import save
 from .tracequotient import trace_ratio
-from .views import Shifts, Views
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+_ROOMS = ("classifiers", "criteria", "images", "plots", "priors", "solvers", "views")
 
 __all__ = [
-    "LAP",
-    "LDA",
-    "LLE",
-    "MFA",
-    "MVR",
-    "PCA",
-    "SDA",
-    "SLAP",
-    "SMVR",
-    "Criterion",
+    "Coder",
     "DictionaryLearner",
-    "ElasticNet",
-    "KLDivergence",
-    "Prior",
-    "Shifts",
     "SparLow",
     "TraceQuotient",
-    "Views",
     "encode",
-    "load_model",
+    "load",
     "objective",
     "optimality_gap",
-    "plots",
     "pullback",
     "save",
     "trace_ratio",
+    *_ROOMS,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module of the library when it is first asked for."""
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

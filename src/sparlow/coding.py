@@ -1,9 +1,10 @@
-"""Sparse coding and its derivative: the two calls that touch every sample.
+"""Sparse coding and its derivative: the two operations that touch every sample.
 
     φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ)
 
 :func:`encode` computes the codes, :func:`pullback` carries a gradient with respect to them back to the dictionary.
-Samples are rows of X (n, m), atoms are unit-norm rows of D (r, m), codes are sparse Φ (n, r).
+:class:`Coder` does both for one dictionary, whose Gram matrix it computes once. Samples are rows of X (n, m), atoms are
+unit-norm rows of D (r, m), codes are sparse Φ (n, r).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import itertools
 import numbers
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from sklearn.utils import check_array
 
 from . import _kernels
 from .messages import warn
-from .parallel import Threads, chunks, frozen
+from .parallel import Threads, chunks, frozen, uninterrupted
 from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
@@ -30,6 +32,193 @@ Array = NDArray[Any]
 _FLOATS = [np.float64, np.float32]
 _UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 _FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
+
+
+class Coder:
+    """Code samples with one dictionary and one prior.
+
+    The Gram matrix of the atoms and all checks of dictionary and prior are made once, so that coding one sample costs
+    little more than its share of a batch. A coder does not change; copies and threads may share it.
+
+    Parameters
+    ----------
+    dictionary : array of shape (r, m)
+        Atoms of unit norm.
+    prior : Prior
+        For instance ``ElasticNet(0.1)``.
+    tol : float, optional
+        The optimality gap, relative to ‖x‖; 1e-9 by default, 1e-5 for samples of float32.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow import Coder
+    >>> from sparlow.priors import ElasticNet
+    >>> coder = Coder(np.eye(2), ElasticNet(l1=1.0, l2=0.5))
+    >>> coder.encode(np.array([[3.0, 0.5]])).toarray()
+    array([[1., 0.]])
+
+    """
+
+    def __init__(
+        self, dictionary: ArrayLike, prior: Prior, *, tol: float | None = None, n_jobs: int | None = None
+    ) -> None:
+        self.dictionary: Array = check_array(dictionary, dtype=_FLOATS, order="C", input_name="dictionary")
+        _check_atoms(self.dictionary)
+        self.prior = _check_prior(prior)
+        self.tol = _check_tol(tol)
+        self.n_jobs = n_jobs
+        self._numbers = _prior_numbers(prior, len(self.dictionary))
+        self._atoms: dict[str, _Atoms] = {}
+
+    def __repr__(self) -> str:
+        r, m = self.dictionary.shape
+        return f"Coder({r} atoms of {m} features, {self.prior})"
+
+    def encode(self, X: Any, *, start: Any = None) -> sp.csr_array:
+        """Return the sparse codes of samples; see :func:`encode`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, m)
+            Samples.
+        start : sparse matrix of shape (n, r), optional
+            Codes to start from. They change the time that coding takes, not the result.
+
+        Returns
+        -------
+        codes : csr_array of shape (n, r)
+
+        """
+        X = self._checked(X)
+        shape = X.shape[0], len(self.dictionary)
+        return self.codes(X, None if start is None else _check_start(start, shape, X.dtype, self.prior))
+
+    def pullback(self, X: Any, codes: Any, gradient: Any) -> Array:
+        """Return the gradient with respect to the dictionary; see :func:`pullback`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, m)
+            Samples.
+        codes : sparse matrix of shape (n, r)
+            What :meth:`encode` returned for them.
+        gradient : pair of arrays, array or sparse matrix
+            ∂f/∂Φ.
+
+        Returns
+        -------
+        gradient : array of shape (r, m)
+
+        """
+        X = self._checked(X)
+        codes = _csr(codes, "codes", (X.shape[0], len(self.dictionary)), X.dtype)
+        if np.any(_infeasible(self.prior, codes)):
+            raise ValueError(
+                f"codes has negative entries, which {self.prior} does not allow: are they of another prior?"
+            )
+        return self.slope(X, codes, _gradient_entries(gradient, codes))
+
+    def codes(self, X: Any, start: sp.csr_array | None = None, n_jobs: int | None = None) -> sp.csr_array:
+        """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
+        n, r = X.shape[0], len(self.dictionary)
+        atoms = self._bound(X.dtype)
+        begin = sp.csr_array((n, r), dtype=X.dtype) if start is None else start
+        parameters, low, high, dense = self._numbers
+        narrowest = float(np.min(high - low))
+        common = (*frozen(low, high), *self.prior.compiled(), parameters)
+        add_limit = r if dense else _kernels.ADD_LIMIT
+        tol = self.tol or _usual_tol(X.dtype)
+
+        def code(rows: slice) -> tuple[Array, Array, Array, Array]:
+            x = _dense_chunk(X, rows, atoms.D)
+            if _single_precision_screens(x, narrowest):
+                C, screen = _product(X[rows].astype(np.float32, copy=False), atoms.D_single), atoms.G_single
+            else:
+                C, screen = _product(x, atoms.D), atoms.G
+            arrays = frozen(x, C, atoms.D, atoms.G, screen)
+            return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
+
+        parts = chunks(n, max(atoms.D.shape))
+        if len(parts) == 1:
+            results = [uninterrupted(code, parts[0])]
+        else:
+            with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
+                results = list(threads.map(code, parts))
+        counts, indices, data, gaps = (np.concatenate(part) for part in zip(*results, strict=True))
+        if not np.all(np.isfinite(data)):
+            raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
+        _warn_unconverged(gaps, tol, X.dtype)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
+        codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
+        codes.has_canonical_format = True  # the kernel stores them sorted
+        return codes
+
+    def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array], n_jobs: int | None = None) -> Array:
+        """Return ∂f/∂D from the entries of ∂f/∂Φ on the support of some rows; samples and codes are known to be sound.
+
+        ``entries(rows)`` gives them in the order of the stored codes.
+        """
+        atoms = self._bound(X.dtype)
+        n, m = X.shape
+        parts = chunks(n, max(atoms.D.shape))
+        with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
+            Q = _solved(atoms, self.prior, codes, entries, threads, parts)
+            if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
+                return _dense_products(X, atoms.D, codes, Q, threads, parts)
+            return _sparse_products(X, atoms.D, codes, Q, threads)
+
+    def _checked(self, X: Any) -> Any:
+        X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
+        if sp.issparse(X):
+            X = sp.csr_array(X)
+            X.check_format(full_check=True)
+        if X.shape[1] != self.dictionary.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."
+            )
+        return X
+
+    def _bound(self, dtype: np.dtype[Any]) -> _Atoms:
+        """Return the atoms and their Gram matrix in the precision of the samples."""
+        found = self._atoms.get(dtype.str)
+        if found is None:
+            found = self._atoms[dtype.str] = _Atoms.of(self.dictionary.astype(dtype, copy=False), self.n_jobs)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_atoms": {}}  # computed again where it is wanted
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """Atoms D and G = D Dᵀ, both also in single precision."""
+
+    D: Array
+    G: Array
+    D_single: Array
+    G_single: Array
+
+    @classmethod
+    def of(cls, D: Array, n_jobs: int | None) -> _Atoms:
+        """Compute the Gram matrix by blocks, so that it has the same bits for any number of threads."""
+        r = len(D)
+        G = np.empty((r, r), D.dtype)
+        single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
+
+        def fill(rows: slice) -> None:
+            lower = D[rows] @ D[: rows.stop].T
+            G[rows, : rows.stop] = lower
+            G[: rows.start, rows] = lower[:, : rows.start].T
+            if single is not G:
+                single[rows, : rows.stop] = lower
+                single[: rows.start, rows] = lower[:, : rows.start].T
+
+        with Threads(n_jobs) as threads:
+            list(threads.map(fill, chunks(r, max(D.shape))))
+        return cls(D, G, D.astype(np.float32, copy=False), single)
 
 
 def encode(
@@ -41,7 +230,7 @@ def encode(
     tol: float | None = None,
     n_jobs: int | None = None,
 ) -> sp.csr_array:
-    """Sparse codes φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ), row by row.
+    """Compute sparse codes φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ), row by row.
 
     An active-set method: small systems are solved exactly by Newton steps on the support, all other atoms are
     screened by correlations in single precision with a margin for rounding. It stops when the largest violation of
@@ -76,45 +265,14 @@ def encode(
     Examples
     --------
     >>> import numpy as np
-    >>> from sparlow import ElasticNet, encode
+    >>> from sparlow import encode
+    >>> from sparlow.priors import ElasticNet
     >>> codes = encode(np.array([[3.0, 0.5]]), np.eye(2), ElasticNet(l1=1.0, l2=0.5))
     >>> codes.toarray()
     array([[1., 0.]])
 
     """
-    X, D = _check_data(X, dictionary)
-    prior = _check_prior(prior)
-    tol = _check_tol(tol, D.dtype)
-    n, r = X.shape[0], D.shape[0]
-    begin = _check_start(start, (n, r), D.dtype, prior)
-    parameters, low, high, dense = _prior_numbers(prior, r)
-    narrowest = float(np.min(high - low))
-    common = (*frozen(low, high), *prior.compiled(), parameters)
-    add_limit = r if dense else _kernels.ADD_LIMIT
-    D_single = D.astype(np.float32, copy=False)
-
-    with Threads(n_jobs) as threads:
-        G, G_single = _gram(D, threads)
-
-        def code(rows: slice) -> tuple[Array, Array, Array, Array]:
-            x = _dense_chunk(X, rows, D)
-            if _single_precision_screens(x, narrowest):
-                C, screen = _product(X[rows].astype(np.float32, copy=False), D_single), G_single
-            else:
-                C, screen = _product(x, D), G
-            arrays = frozen(x, C, D, G, screen)
-            return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
-
-        parts = list(threads.map(code, chunks(n, max(D.shape))))
-
-    counts, indices, data, gaps = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if not np.all(np.isfinite(data)):
-        raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
-    _warn_unconverged(gaps, tol, D.dtype)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
-    codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
-    codes.has_canonical_format = True  # the kernel stores them sorted
-    return codes
+    return Coder(dictionary, prior, tol=tol, n_jobs=n_jobs).encode(X, start=start)
 
 
 def pullback(
@@ -126,7 +284,7 @@ def pullback(
     *,
     n_jobs: int | None = None,
 ) -> Array:
-    """The gradient with respect to the dictionary, given W = ∂f/∂Φ at Φ = encode(X, D).
+    """Compute the gradient with respect to the dictionary, given W = ∂f/∂Φ at Φ = encode(X, D).
 
     For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q,
 
@@ -160,28 +318,18 @@ def pullback(
     above 1e-6, by Cholesky factors otherwise.
 
     """
-    X, D = _check_data(X, dictionary)
-    prior = _check_prior(prior)
-    n, (r, m) = X.shape[0], D.shape
-    codes = _csr(codes, "codes", (n, r), D.dtype)
-    if np.any(_infeasible(prior, codes)):
-        raise ValueError(f"codes has negative entries, which {prior} does not allow: are they of another prior?")
-    entries = _gradient_entries(gradient, codes)
-    parts = chunks(n, max(D.shape))
-    with Threads(n_jobs) as threads:
-        Q = _solved(D, prior, codes, entries, threads, parts)
-        if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
-            return _dense_products(X, D, codes, Q, threads, parts)
-        return _sparse_products(X, D, codes, Q, threads)
+    return Coder(dictionary, prior, n_jobs=n_jobs).pullback(X, codes, gradient)
 
 
 def objective(
     X: ArrayLike | sp.sparray | sp.spmatrix, dictionary: ArrayLike, prior: Prior, codes: sp.sparray | sp.spmatrix
 ) -> Array:
-    """½‖x − φD‖² + Σⱼ g(φⱼ) of each sample, shape (n,)."""
-    X, D = _check_data(X, dictionary)
+    """Return ½‖x − φD‖² + Σⱼ g(φⱼ) of each sample, shape (n,)."""
+    coder = Coder(dictionary, prior)
+    X = coder._checked(X)
+    D = coder.dictionary.astype(X.dtype, copy=False)
     codes = _csr(codes, "codes", (X.shape[0], D.shape[0]), D.dtype)
-    value = _check_prior(prior).compiled()[0]
+    value = prior.compiled()[0]
     penalties = _map_codes(value, codes, prior)
     totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
     for rows in chunks(X.shape[0], max(D.shape)):
@@ -193,14 +341,16 @@ def objective(
 def optimality_gap(
     X: ArrayLike | sp.sparray | sp.spmatrix, dictionary: ArrayLike, prior: Prior, codes: sp.sparray | sp.spmatrix
 ) -> Array:
-    """How far codes are from optimal, per sample: the largest violation of dⱼ·(x − φD) ∈ ∂g(φⱼ), divided by ‖x‖.
+    """Return the largest violation of the optimality conditions dⱼ·(x − φD) ∈ ∂g(φⱼ) of each sample, divided by ‖x‖.
 
     It is free of scale, zero for exact codes, and computed from the definition, independent of the solver.
     """
-    X, D = _check_data(X, dictionary)
+    coder = Coder(dictionary, prior)
+    X = coder._checked(X)
+    D = coder.dictionary.astype(X.dtype, copy=False)
     n, r = X.shape[0], D.shape[0]
     codes = _csr(codes, "codes", (n, r), D.dtype)
-    _, low, high, _ = _prior_numbers(_check_prior(prior), r)
+    _, low, high, _ = coder._numbers
     derivative = prior.compiled()[1]
     gaps = np.zeros(n)
     for rows in chunks(n, max(D.shape)):
@@ -218,13 +368,7 @@ def optimality_gap(
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_data(X: Any, dictionary: ArrayLike) -> tuple[Any, Array]:
-    X = check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name="X")
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-    D = check_array(dictionary, dtype=X.dtype, order="C", input_name="dictionary")
-    if D.shape[1] != X.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features, but the atoms of the dictionary have {D.shape[1]}.")
+def _check_atoms(D: Array) -> None:
     norms = np.linalg.norm(D, axis=1)
     wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
     if len(wrong):
@@ -233,7 +377,6 @@ def _check_data(X: Any, dictionary: ArrayLike) -> tuple[Any, Array]:
             f"Atoms must have unit norm, but {len(wrong)} of {len(D)} have not (the first is atom {j}, norm "
             f"{norms[j]:.3g}). Remove atoms of zero norm, then divide: D / numpy.linalg.norm(D, axis=1, keepdims=True)."
         )
-    return X, D
 
 
 def _check_prior(prior: Prior) -> Prior:
@@ -242,9 +385,13 @@ def _check_prior(prior: Prior) -> Prior:
     return prior
 
 
-def _check_tol(tol: float | None, dtype: np.dtype[Any]) -> float:
+def _usual_tol(dtype: np.dtype[Any]) -> float:
+    return 1e-9 if dtype == np.float64 else 1e-5
+
+
+def _check_tol(tol: float | None) -> float | None:
     if tol is None:
-        return 1e-9 if dtype == np.float64 else 1e-5
+        return None
     if not (isinstance(tol, numbers.Real) and not isinstance(tol, bool) and 0 < tol < np.inf):
         raise ValueError(f"tol must be a positive number, got {tol!r}.")
     return float(tol)
@@ -273,8 +420,6 @@ def _infeasible(prior: Prior, codes: sp.csr_array) -> Array:
 
 
 def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior: Prior) -> sp.csr_array:
-    if start is None:
-        return sp.csr_array(shape, dtype=dtype)
     codes = _csr(start, "start", shape, dtype)
     if prior.positive and np.any(codes.data < 0):
         codes = codes.maximum(0).tocsr()
@@ -334,24 +479,6 @@ def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tu
     return frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
 
 
-def _gram(D: Array, threads: Threads) -> tuple[Array, Array]:
-    """D Dᵀ, and the same in single precision."""
-    r = len(D)
-    G = np.empty((r, r), D.dtype)
-    single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
-
-    def fill(rows: slice) -> None:
-        lower = D[rows] @ D[: rows.stop].T
-        G[rows, : rows.stop] = lower
-        G[: rows.start, rows] = lower[:, : rows.start].T
-        if single is not G:
-            single[rows, : rows.stop] = lower
-            single[: rows.start, rows] = lower[:, : rows.start].T
-
-    list(threads.map(fill, chunks(r, max(D.shape))))
-    return G, single
-
-
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
     """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
     largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
@@ -399,19 +526,18 @@ def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
 
 
 def _solved(
-    D: Array, prior: Prior, codes: sp.csr_array, entries: Any, threads: Threads, parts: list[slice]
+    atoms: _Atoms, prior: Prior, codes: sp.csr_array, entries: Any, threads: Threads, parts: list[slice]
 ) -> sp.csr_array:
-    """Q, with β = K⁻¹ w on the support of each sample."""
-    r, m = D.shape
+    """Return Q, with β = K⁻¹ w on the support of each sample."""
+    D, (r, m) = atoms.D, atoms.D.shape
     _, _, curvature, _ = prior.compiled()
     curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
     largest = m if codes.nnz and curv.min() > _FLAT else r
-    G, _ = _gram(D, threads)
 
     def solve(rows: slice) -> Array:
         indptr, indices, curv_rows = _rows_of(codes, rows, curv)
         weights = entries(rows)
-        _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(G), largest)
+        _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(atoms.G), largest)
         for first, last in itertools.pairwise(indptr):
             if last - first > largest:
                 part = slice(first, last)

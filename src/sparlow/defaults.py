@@ -10,11 +10,13 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .messages import warn
 from .priors import ElasticNet
+from .views import Bound
 
 _MOST_ATOMS, _MOST_ATOMS_OF_FEATURES = 1000, 2000
 _FEWEST_ATOMS = 100
 _SAMPLES_PER_ATOM = 8
 _L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
+_LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
 _ALIKE = 0.75
 _LEAST_KINSHIP = 0.2  # less, and codes would be dense
 _PROXIMITY = 100.0
@@ -64,7 +66,7 @@ def kinship(X: Any, known: Any = None) -> float:
     return float(np.clip((likeness(X, known) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
-def default_prior(X: Any, faithful: bool = False, k: float | None = None, views: bool = False) -> ElasticNet:
+def default_prior(X: Any, faithful: bool = False, k: float | None = None, views: Bound | None = None) -> ElasticNet:
     """ElasticNet(l1 = s · k^1.5 · min(v³, 0.22), l2 = 0.2/k) from the samples.
 
     v is their :func:`spread`, s their median norm, k their :func:`kinship`. Samples that are nearly equal (faces)
@@ -74,6 +76,8 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None, views:
     ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample. Means over
     ``views`` keep it with fewer: there l1 is a quarter.
     """
+    if views is not None and views.epsilon:
+        return ElasticNet(_LOCAL_L1, _LOCAL_L2)
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
@@ -81,7 +85,7 @@ def default_prior(X: Any, faithful: bool = False, k: float | None = None, views:
     k = kinship(X) if k is None else k
     l1 = scale * min(max(v**3, 1e-4), _L1) * k**1.5
     if faithful:
-        return ElasticNet(l1 / (4 if views else 8), max(v**2, _LEAST_L2))
+        return ElasticNet(l1 / (8 if views is None or views.whole else 4), max(v**2, _LEAST_L2))
     return ElasticNet(l1, _L2 / k)
 
 

@@ -28,7 +28,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
-from .dictionaries import labelled as is_labelled
+from .labels import is_labelled
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .criteria import CRITERIA
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
-from .estimators.labels import Labels
+from .labels import Labels
 from .messages import warn
 from .priors import ElasticNet, KLDivergence
 from .samples import Samples

@@ -62,6 +62,15 @@ class Threads:
             yield pending.popleft().result()
 
 
+def uninterrupted(function: Callable[[S], T], chunk: S) -> T:
+    """Run a function on one chunk in this thread, with KeyboardInterrupt delayed until it returns."""
+    interrupts = _Interrupts()
+    try:
+        return function(chunk)
+    finally:
+        interrupts.close()
+
+
 class _Interrupts:
     """Ctrl-C held back until compiled kernels have returned, for numba loses its way if one comes in between.
 

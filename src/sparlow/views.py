@@ -1,65 +1,236 @@
-"""Views of a sample: the same picture moved a little, told by the mean of their codes.
+"""Views of each sample, whose codes are pooled: moved copies of a picture, or its patches.
 
-    φ̄(x) = 1/V Σ_v φ(xT_v),  T₁ = I,  each xT_v scaled to unit norm where x is
+A view is a linear map of the sample, pᵥ = N(x Tᵥ) with Tᵥ (m, q). All views of all samples are coded over one
+dictionary (r, q). The codes are pooled in cells and make one row of features:
 
-Each view has a code of its own, so the mean is not the code of a blurred picture: it changes little when the picture
-moves, and keeps what atoms tell. Dictionary and projection are learned for the means, with exact derivatives.
+    z_c = Σᵥ w_cv h(φᵥ),   h(φ) = [φ⁺, φ⁻] or φ;   Φ(x) = s(z)/‖s(z)‖,  s the root, or nothing of both.
+
+A family of views says what Tᵥ, N, w, h and s are. :class:`Bound` knows how to compute them and their derivative.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import numbers
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from .coding import encode, pullback
-from .dictionaries import unit_samples
-from .dictionaries.atoms import check_count
+from . import _kernels
 from .messages import warn
-from .priors import Prior
+from .parallel import frozen
 
 Array = NDArray[Any]
 
+_NUMBERS = 1 << 22  # numbers in the views of one part of the samples
+_SAMPLE = 500  # samples that the contrast of patches is measured on
+
 
 class Views(ABC):
-    """The contract of a family of views; subclass it to bring your own, as a frozen dataclass of plain numbers."""
+    """The contract of a family of views; subclass it to bring your own, as a frozen dataclass of plain numbers.
+
+    Only :meth:`maps` must be written. The class attributes say what happens to views and codes:
+
+    ``unit``
+        Scale views to unit norm where samples are.
+    ``contrast``
+        Subtract the mean of each view and divide by its norm plus this share of the root mean square norm of the
+        training views; 0 for none of it.
+    ``signs``
+        Pool positive and negative parts of the codes apart, [φ⁺, φ⁻].
+    ``root``
+        Take the square root of pooled codes and scale each row to unit norm. It needs ``signs`` or positive codes.
+    """
+
+    unit: ClassVar[bool] = True
+    contrast: float = 0.0
+    signs: bool = False
+    root: bool = False
 
     @abstractmethod
-    def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
-        """Matrices T (m, m), so that X @ T are views of the rows of X; the same ones at every call.
+    def maps(self, n_features: int) -> tuple[Any, ...]:
+        """Return the matrices Tᵥ (m, q), the same at every call; X @ Tᵥ are views of the rows of X."""
 
-        The rows as they are need not be among them: they are always the first view.
-        """
+    def weights(self, n_features: int) -> Any:
+        """Return the weights w (cells, views), dense or sparse; by default one cell, the mean over the views."""
+        n_views = len(self.maps(n_features))
+        return np.full((1, n_views), 1.0 / n_views)
+
+    def bind(self, X: Any, unit: bool = True) -> Bound:
+        """Return these views for samples such as the rows of X; ``unit`` says whether samples have unit norm."""
+        m, name = X.shape[1], type(self).__name__
+        maps = tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in self.maps(m))
+        if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
+            shapes = sorted({T.shape for T in maps})
+            raise ValueError(f"{name}.maps({m}) must give matrices of {m} rows, all of the same shape, got {shapes}.")
+        weights = check_array(self.weights(m), accept_sparse="csr", input_name="weights")
+        if weights.shape[1] != len(maps):
+            raise ValueError(f"{name}.weights({m}) must have {len(maps)} columns, one per view, got {weights.shape}.")
+        by_view = sp.csr_array(sp.csr_array(weights).T)
+        stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
+        bound = Bound(stacked, len(maps), by_view, self.unit and unit, 0.0, self.signs, self.root)
+        if not self.contrast:
+            return bound
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
+        raw = bound.cut(X[rows]).astype(float)
+        raw -= raw.mean(axis=1, keepdims=True)
+        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
+        if not typical > 0:
+            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
+        return Bound(stacked, len(maps), by_view, False, self.contrast * typical, self.signs, self.root)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Views bound to samples of m features: how to cut them, to pool their codes, and to take a gradient back.
+
+    Parameters
+    ----------
+    maps : csr_array of shape (m, views · q), optional
+        The matrices Tᵥ side by side; None for the sample itself as its only view.
+    n_views : int
+    weights : csr_array of shape (views, cells), optional
+    unit : bool
+        Scale views to unit norm.
+    epsilon : float
+        Where positive, the mean of each view is subtracted, and it is divided by its norm + epsilon.
+    signs, root : bool
+        See :class:`Views`.
+
+    """
+
+    maps: Any = None
+    n_views: int = 1
+    weights: Any = None
+    unit: bool = False
+    epsilon: float = 0.0
+    signs: bool = False
+    root: bool = False
+
+    OFFSET: ClassVar[float] = 1e-6  # δ of the root √(z + δ) − √δ, which has a derivative at 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether a sample is its only view, so that its features are its code."""
+        return self.maps is None
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells, C."""
+        return 1 if self.weights is None else int(self.weights.shape[1])
+
+    def n_inputs(self, n_features: int) -> int:
+        """Return q, the number of features of a view and of an atom."""
+        return n_features if self.maps is None else self.maps.shape[1] // self.n_views
+
+    def width(self, n_atoms: int) -> int:
+        """Return the number of features that r atoms give."""
+        return n_atoms * (2 if self.signs else 1) * self.n_cells
+
+    def parts(self, n: int, n_features: int) -> list[slice]:
+        """Cut range(n) in parts whose views fit in memory together."""
+        size = max(1, _NUMBERS // (self.n_views * self.n_inputs(n_features)))
+        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+    def cut(self, X: Any) -> Any:
+        """Return the views (n · views, q) of the rows of X, sample by sample."""
+        if self.maps is None:
+            return X
+        T = self.maps.astype(X.dtype, copy=False)
+        product = X @ T if sp.issparse(X) else (T.T @ X.T).T
+        dense = product.toarray() if sp.issparse(product) else np.asarray(product)
+        views = np.ascontiguousarray(dense).reshape(X.shape[0] * self.n_views, -1)
+        if self.epsilon:
+            views = views - views.mean(axis=1, keepdims=True)
+            norms = np.linalg.norm(views, axis=1, keepdims=True)
+            return views / (norms + views.dtype.type(self.epsilon))
+        if self.unit:
+            norms = np.linalg.norm(views, axis=1, keepdims=True)
+            return np.divide(views, norms, out=np.zeros_like(views), where=norms > 0)
+        return views
+
+    def pool(self, codes: sp.csr_array) -> tuple[Array, Array]:
+        """Return the features (n, width) of the codes of all views, and their norms before they were scaled."""
+        n, r = codes.shape[0] // self.n_views, codes.shape[1]
+        z = np.zeros((n, self.n_cells, self.width(r) // self.n_cells), codes.dtype)
+        _kernels.pool_codes(*_arrays(codes), *self._cells(codes.dtype), r, self.signs, z)
+        features, norms = z.reshape(n, -1), np.ones(n)
+        if self.root:
+            _kernels.root_and_scale(features, True, self.OFFSET, True, norms)
+        return features, norms
+
+    def pull(self, codes: sp.csr_array, gradient: Array) -> Array:
+        """Return ∂f/∂φᵥ at the stored codes, given ∂f/∂Φ (n, width), which is overwritten."""
+        n, r = codes.shape[0] // self.n_views, codes.shape[1]
+        if self.root:
+            features, norms = self.pool(codes)
+            _kernels.pull_features(features, norms, gradient, True, self.OFFSET, True)
+        out = np.empty(codes.nnz, codes.dtype)
+        slope = gradient.reshape(n, self.n_cells, -1)
+        _kernels.pull_codes(*_arrays(codes), *self._cells(codes.dtype), r, self.signs, slope, out)
+        return out
+
+    def _cells(self, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+        W = self.weights
+        return frozen(W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data.astype(dtype))
+
+
+def _arrays(codes: sp.csr_array) -> tuple[Array, Array, Array]:
+    return frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
+
+
+def _check_whole(number: Any, name: str) -> None:
+    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or int(number) < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
+
+
+def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
+    """Return height, width and channels of images of so many numbers; without a shape they are square and grey."""
+    if shape is None:
+        side = math.isqrt(n_features)
+        if side * side != n_features:
+            raise ValueError(
+                f"{name} needs the shape of the images: {n_features} is not a square number. "
+                f"Give it as {name}(shape=(height, width))."
+            )
+        return side, side, 1
+    sides = tuple(shape) if np.ndim(shape) == 1 else ()
+    if len(sides) not in (2, 3) or not all(isinstance(side, numbers.Integral) and int(side) > 0 for side in sides):
+        raise ValueError(f"shape must be height and width, two positive whole numbers, got {shape!r}.")
+    height, width, channels = (*sides, 1)[:3]
+    if height * width * channels != n_features:
+        raise ValueError(
+            f"{name} has shape={tuple(shape)}, images of {height * width * channels} numbers, but samples have "
+            f"{n_features} features."
+        )
+    return int(height), int(width), int(channels)
 
 
 @dataclass(frozen=True)
 class Shifts(Views):
-    """Pictures moved by up to ``pixels`` pixels in eight directions; what moves in is zero.
+    """Pictures moved by up to ``pixels`` pixels in eight directions; zeros move in.
 
-    A picture has 1 + 8 · ``pixels`` views with itself, and coding takes so many times as long.
+    The codes of a picture and of its copies are averaged. A picture has 1 + 8 · ``pixels`` views, and coding takes so
+    many times as long.
 
     Parameters
     ----------
     pixels : int, default=1
-        The longest way along each axis. One suits 16 × 16 pixels, two 28 × 28.
+        The longest shift along each axis. One suits 16 × 16 pixels, two 28 × 28.
     shape : (int, int), optional
-        Height and width of the pictures; by default they are square, as any square number of features is taken to be.
+        Height and width of the pictures. By default they are square.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow import Shifts, SparLow
+    >>> from sparlow import SparLow
+    >>> from sparlow.views import Shifts
     >>> X, y = load_digits(return_X_y=True)
     >>> model = SparLow("lda", views=Shifts(1), max_iter=3, random_state=0).fit(X[:300], y[:300])
     >>> model.transform(X[900:]).shape
@@ -71,16 +242,13 @@ class Shifts(Views):
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        check_count(self.pixels, "pixels")
+        _check_whole(self.pixels, "pixels")
         if self.shape is not None:
-            sides = tuple(self.shape) if np.ndim(self.shape) == 1 else ()
-            if len(sides) != 2 or not all(isinstance(side, numbers.Integral) and side > 0 for side in sides):
-                raise ValueError(f"shape must be height and width, two positive whole numbers, got {self.shape!r}.")
-            object.__setattr__(self, "shape", (int(sides[0]), int(sides[1])))
+            image_sides("Shifts", self.shape, int(np.prod(np.asarray(self.shape, dtype=object).ravel())))
 
     def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
-        """One matrix for each way and direction, those by one pixel first."""
-        height, width = self._sides(n_features)
+        """Return the identity and one matrix for each direction and length, shorter shifts first."""
+        height, width, channels = image_sides("Shifts", self.shape, n_features)
         far = max(1, min(height, width) // 4)
         if self.pixels >= min(height, width):
             raise ValueError(
@@ -90,112 +258,137 @@ class Shifts(Views):
         if self.pixels > far:
             warn(
                 f"Shifts by {self.pixels} pixels move more than a quarter of pictures of {height} x {width} pixels out "
-                f"of sight, and the mean over them tells little: up to {far} make sense."
+                f"of sight: up to {far} make sense."
             )
         ways = [way for way in itertools.product((-1, 0, 1), repeat=2) if way != (0, 0)]
-        lengths = range(1, self.pixels + 1)
-        return tuple(_shift(height, width, down * by, right * by) for by in lengths for down, right in ways)
-
-    def _sides(self, n_features: int) -> tuple[int, int]:
-        if self.shape is None:
-            side = math.isqrt(n_features)
-            if side * side != n_features:
-                raise ValueError(
-                    f"Shifts needs the shape of the pictures: {n_features} numbers are no square. "
-                    f"Give it as Shifts({self.pixels}, shape=(height, width))."
-                )
-            return side, side
-        height, width = self.shape
-        if height * width != n_features:
-            raise ValueError(
-                f"Shifts has shape={self.shape}, pictures of {height * width} pixels, but samples have {n_features} "
-                "features."
-            )
-        return height, width
+        moves = [(down * by, right * by) for by in range(1, self.pixels + 1) for down, right in ways]
+        place = np.arange(n_features).reshape(height, width, channels)
+        return tuple(_moved(place, down, right) for down, right in [(0, 0), *moves])
 
 
-def _shift(height: int, width: int, down: int, right: int) -> sp.csr_array:
-    """T such that X @ T are the pictures moved."""
-    row, column = np.mgrid[:height, :width].reshape(2, -1)
-    stays = (row + down >= 0) & (row + down < height) & (column + right >= 0) & (column + right < width)
-    source = np.flatnonzero(stays)
-    target = (source // width + down) * width + source % width + right
-    return sp.csr_array((np.ones(len(source)), (source, target)), shape=(height * width, height * width))
-
-
-class Codes(NamedTuple):
-    """Codes of samples: the mean over their views, and those of each view."""
-
-    mean: sp.csr_array
-    views: tuple[sp.csr_array, ...]
+def _moved(place: Array, down: int, right: int) -> sp.csr_array:
+    """Return T such that X @ T are the pictures moved; ``place`` (height, width, channels) numbers their pixels."""
+    height, width, _ = place.shape
+    source = place[max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)].ravel()
+    target = place[max(0, down) : height + min(0, down), max(0, right) : width + min(0, right)].ravel()
+    return sp.csr_array((np.ones(len(source)), (source, target)), shape=(place.size, place.size))
 
 
 @dataclass(frozen=True)
-class Pooling:
-    """Coding of samples by the mean over their views; without maps these are the samples alone.
+class Patches(Views):
+    """Patches of pictures, their codes pooled in a grid of cells.
+
+    Each patch loses its mean and is divided by its norm plus a share ``contrast`` of the root mean square norm. The
+    positive and the negative parts of codes are pooled apart, each patch in the cells around its centre with bilinear
+    weights. The row of a picture is the square root of these means, scaled to unit norm: 2 · n_atoms · cells² numbers.
 
     Parameters
     ----------
-    maps : tuple of matrices
-        Of the views beside the sample itself.
-    unit : bool, default=False
-        Scale views to unit norm.
+    size : int, optional
+        Side of a patch in pixels; by default about a quarter of the shorter side of the picture, odd, from 3 to 9.
+    stride : int, optional
+        Pixels from one patch to the next; by default 1 up to 20 pixels, 2 above.
+    cells : int or tuple of int, default=4
+        Cells along each side of the picture. Several numbers make a pyramid.
+    padding : {"auto", "zero", "none"}, default="auto"
+        What lies around the picture. "zero" adds a margin of half a patch; "auto" does so for pictures of less than 20
+        pixels.
+    contrast : float, default=0.1
+        The share of the root mean square norm that is added to the norm of each patch.
+    shape : (int, int) or (int, int, int), optional
+        Height, width and channels of the pictures. By default they are square and grey.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow import SparLow
+    >>> from sparlow.views import Patches
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SparLow("lda", n_atoms=32, views=Patches(), random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[900:], y[900:]) > 0.95
+    True
 
     """
 
-    maps: tuple[Any, ...] = ()
-    unit: bool = False
+    size: int | None = None
+    stride: int | None = None
+    cells: int | tuple[int, ...] = 4
+    padding: str = "auto"
+    contrast: float = 0.1
+    signs: bool = True
+    root: bool = True
+    shape: tuple[int, ...] | None = None
 
-    @classmethod
-    def of(cls, views: Views | None, n_features: int, unit: bool) -> Pooling:
-        """Coding with the user's views, their matrices checked."""
-        if views is None:
-            return cls()
-        maps, square = tuple(views.maps(n_features)), (n_features, n_features)
-        for T in maps:
-            if np.shape(T) != square:
-                name = f"{type(views).__name__}.maps({n_features})"
-                raise ValueError(f"{name} must give matrices of shape {square}, got one of shape {np.shape(T)}.")
-        return cls(tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in maps), unit)
+    def __post_init__(self) -> None:
+        for name in ("size", "stride"):
+            if getattr(self, name) is not None:
+                _check_whole(getattr(self, name), name)
+        for side in np.atleast_1d(np.asarray(self.cells, dtype=object)):
+            _check_whole(side, "cells")
+        if self.padding not in ("auto", "zero", "none"):
+            raise ValueError(f'padding must be "auto", "zero" or "none", got {self.padding!r}.')
+        if not (isinstance(self.contrast, numbers.Real) and 0 < float(self.contrast) < np.inf):
+            raise ValueError(f"contrast must be a positive number, got {self.contrast!r}.")
 
-    @property
-    def count(self) -> int:
-        """Number of views, V."""
-        return 1 + len(self.maps)
+    def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
+        """Return one matrix (m, size² · channels) for each patch, row by row."""
+        grid = self.grid(n_features)
+        place = np.full((grid.height + 2 * grid.margin, grid.width + 2 * grid.margin, grid.channels), -1)
+        inside = np.arange(n_features).reshape(grid.height, grid.width, grid.channels)
+        place[grid.margin : grid.margin + grid.height, grid.margin : grid.margin + grid.width] = inside
+        out = []
+        for top, left in itertools.product(grid.tops, grid.lefts):
+            source = place[top : top + grid.size, left : left + grid.size].ravel()
+            target = np.flatnonzero(source >= 0)
+            shape = (n_features, grid.size**2 * grid.channels)
+            out.append(sp.csr_array((np.ones(len(target)), (source[target], target)), shape=shape))
+        return tuple(out)
 
-    def views(self, X: Any) -> Iterator[Any]:
-        """The samples, and each view of them in turn."""
-        yield X
-        for T in self.maps:
-            moved = X @ T.astype(X.dtype, copy=False)
-            moved = moved if sp.issparse(moved) else np.ascontiguousarray(moved)
-            yield unit_samples(moved) if self.unit else moved
+    def weights(self, n_features: int) -> sp.csr_array:
+        """Return bilinear weights (cells, patches); those of each cell add up to one."""
+        grid = self.grid(n_features)
+        levels = []
+        for side in np.atleast_1d(self.cells):
+            down = _bilinear(np.array(grid.tops) - grid.margin + grid.size / 2, grid.height, int(side))
+            right = _bilinear(np.array(grid.lefts) - grid.margin + grid.size / 2, grid.width, int(side))
+            levels.append(np.einsum("ct,dl->cdtl", down, right).reshape(int(side) ** 2, -1))
+        weights = np.vstack(levels)
+        return sp.csr_array(weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
-    def encode(self, X: Any, D: Array, prior: Prior, start: Codes | None = None, n_jobs: int | None = None) -> Codes:
-        """Codes of samples, started from those for another dictionary nearby."""
-        starts = (None,) * self.count if start is None else start.views
-        views = tuple(
-            encode(view, D, prior, start=at, n_jobs=n_jobs) for view, at in zip(self.views(X), starts, strict=True)
-        )
-        return Codes(self._mean(views), views)
+    def grid(self, n_features: int) -> Grid:
+        """Return where the patches of pictures of so many numbers lie, by the rules for what is left open."""
+        height, width, channels = image_sides("Patches", self.shape, n_features)
+        shorter = min(height, width)
+        size = self.size or min(9, max(3, shorter // 4 | 1))
+        if size > shorter:
+            raise ValueError(
+                f"Patches of {size} pixels do not fit in pictures of {height} x {width}: make size smaller."
+            )
+        stride = self.stride or (1 if shorter <= 20 else 2)
+        margin = size // 2 if self.padding == "zero" or (self.padding == "auto" and shorter < 20) else 0
+        tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
+        return Grid(height, width, channels, size, margin, tops, lefts)
 
-    def mean_codes(self, X: Any, D: Array, prior: Prior, n_jobs: int | None = None) -> sp.csr_array:
-        """The means alone, one view at a time."""
-        return self._mean(encode(view, D, prior, n_jobs=n_jobs) for view in self.views(X))
 
-    def pullback(
-        self, X: Any, D: Array, prior: Prior, codes: Codes, gradient: tuple[Array, Array, float], n_jobs: int | None
-    ) -> Array:
-        """∂f/∂D from ∂f/∂Φ̄ = left @ right + scale · Φ̄: each view's code has 1/V of it."""
-        if self.count == 1:
-            return pullback(X, D, prior, codes.mean, gradient, n_jobs=n_jobs)
-        left, right, scale = gradient
-        share: Any = (left / self.count, right, codes.mean * (scale / self.count) if scale else 0.0)
-        slope = np.zeros(D.shape)
-        for view, code in zip(self.views(X), codes.views, strict=True):
-            slope += pullback(view, D, prior, code, share, n_jobs=n_jobs)
-        return slope
+@dataclass(frozen=True)
+class Grid:
+    """Where patches lie: their corners ``tops`` × ``lefts`` in the picture with a ``margin`` around it."""
 
-    def _mean(self, views: Iterable[sp.csr_array]) -> sp.csr_array:
-        total = functools.reduce(operator.add, views)
-        return total if self.count == 1 else sp.csr_array(total * total.dtype.type(1 / self.count))
+    height: int
+    width: int
+    channels: int
+    size: int
+    margin: int
+    tops: tuple[int, ...]
+    lefts: tuple[int, ...]
+
+
+def _places(last: int, stride: int) -> tuple[int, ...]:
+    """Return 0, stride, … up to ``last``, shifted so that what is left over is equal at both ends."""
+    return tuple(range((last % stride) // 2, last + 1, stride))
+
+
+def _bilinear(centres: Array, side: int, cells: int) -> Array:
+    """Return weights (cells, patches): one at the centre of a cell, falling to zero at the centres beside it."""
+    place = np.clip(centres * cells / side - 0.5, 0, cells - 1)
+    return np.maximum(0, 1 - np.abs(place[None, :] - np.arange(cells)[:, None]))

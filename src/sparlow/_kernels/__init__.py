@@ -11,6 +11,7 @@ from .bags import add_to_words, intersections, local_weights, nearest_words, poo
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
+from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
 from .screening import FAR
@@ -31,9 +32,13 @@ __all__ = [
     "local_weights",
     "map_scalar",
     "nearest_words",
+    "pool_codes",
     "pool_max",
     "pool_sum",
+    "pull_codes",
+    "pull_features",
     "pursue_chunk",
+    "root_and_scale",
     "smooth",
     "solve_supports",
     "transposed_products",

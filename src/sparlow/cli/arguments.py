@@ -19,7 +19,7 @@ from ..dictionaries import LEARNERS
 from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
-from ..problem import SOLVERS
+from ..problem import METHODS
 from ..samples import TABLES, Reading, Samples, SamplesError, holds_images, read
 from ..views import Shifts
 from .terminal import UserError
@@ -239,7 +239,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="PIXELS",
         help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
     )
-    finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
+    finer.add_argument("--solver", choices=list(METHODS), default="eliminate", help="default: eliminate")
     finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
     finer.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"

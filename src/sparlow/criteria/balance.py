@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 
 from .. import graphs
 from ..graphs import Structure
-from .base import n_classes
+from ..labels import n_classes
 
 Array = NDArray[Any]
 

@@ -18,21 +18,55 @@ from .quotient import Quotient
 
 Array = NDArray[Any]
 
-_COUNTS = ("k", "k_within", "k_between")
-_WEIGHTS = ("balance", "alpha", "far", "near", "rho", "reg")
-_SHARES = ("propagate",)
+_SUPERVISION = ("none", "full", "semi")
+
+
+def count(default: int | None = None) -> Any:
+    """Declare a parameter that is a positive whole number, or None where that is the default."""
+
+    def good(value: Any) -> bool:
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+        return whole or (value is None and default is None)
+
+    return dataclasses.field(default=default, metadata={"check": good, "expected": "a positive whole number"})
+
+
+def weight(default: float | None, most: float = np.inf, kw_only: bool = False) -> Any:
+    """Declare a parameter that is a number from 0 to ``most``, or None where that is the default."""
+
+    def good(value: Any) -> bool:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) <= most
+        return (real and float(value) < np.inf) or (value is None and default is None)
+
+    expected = "a number, not negative" if most == np.inf else f"a number from 0 to {most:g}"
+    return dataclasses.field(default=default, metadata={"check": good, "expected": expected}, kw_only=kw_only)
 
 
 @dataclass(frozen=True)
 class Criterion(ABC):
-    """What a criterion provides: ``bind(X, y)`` and how many components it can give.
+    """The contract of a criterion; subclass it to bring your own, as a frozen dataclass.
 
-    ``supervision`` is "none" (labels are ignored), "full", or "semi" (−1 marks unlabelled samples); ``targets`` says
-    that real-valued or multi-label targets are accepted too. ``proximity`` is the weight μ₂ of g_d if the user names
-    none: criteria that no label checks would give up what the codes say of the samples. ``fewest_per_class`` is the
-    number of samples that each class must have. ``faithful`` asks for a milder default prior: codes that keep more of
-    the sample, where the criterion has nothing else to go by. ``shrinkage`` is what is added to the diagonal of B if
-    the user names nothing, as a multiple of its mean.
+    Only :meth:`bind` must be written. Class attributes say what the criterion needs:
+
+    ``supervision``
+        "none" (labels are ignored), "full", or "semi" (−1 marks unlabelled samples).
+    ``targets``
+        Whether real-valued or multi-label targets are accepted, too.
+    ``fewest_per_class``
+        The number of samples that each class must have.
+    ``proximity``
+        The usual weight μ₂ of g_d. Without labels, learning would move atoms until codes no longer represent the
+        samples.
+    ``faithful``
+        Whether the default prior should be milder, so that codes keep more of the sample.
+    ``usual_shrinkage``
+        The shrinkage if the user gives none.
+
+    Parameters
+    ----------
+    shrinkage : float, optional
+        Multiple of tr(B)/w that is added to the diagonal of B.
+
     """
 
     supervision: ClassVar[str] = "none"
@@ -40,42 +74,43 @@ class Criterion(ABC):
     proximity: ClassVar[float] = 0.0
     fewest_per_class: ClassVar[int] = 1
     faithful: ClassVar[bool] = False
-    shrinkage: ClassVar[float] = 0.1
+    usual_shrinkage: ClassVar[float] = 0.1
+
+    shrinkage: float | None = weight(None, kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.supervision not in _SUPERVISION:
+            raise TypeError(
+                f"supervision of {cls.__name__} must be one of {', '.join(_SUPERVISION)}, got {cls.supervision!r}."
+            )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check_parameter(type(self).__name__, field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            if "check" in field.metadata and not field.metadata["check"](value):
+                expected = field.metadata["expected"]
+                raise ValueError(f"{field.name} of {type(self).__name__} must be {expected}, got {value!r}.")
 
     @abstractmethod
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        """Structure matrices from samples X (n, m) and encoded labels y (n,) in 0 … c−1, −1 unlabelled, or targets."""
+        """Return the quotient for samples X (n, m) and encoded labels y (n,), −1 unlabelled, or targets (n, d)."""
 
     def usual_proximity(self, y: Array | None) -> float:
-        """μ₂ if the user names none; ``y`` as of :meth:`bind`."""
+        """Return μ₂ if the user names none; ``y`` as of :meth:`bind`."""
         return self.proximity
 
     def most_components(self, n_features: int, y: Array | None) -> int:
-        """The largest number of components that carry information."""
+        """Return the largest number of components that carry information."""
         return n_features
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
-        """The number of components if the user names none."""
+        """Return the number of components if the user names none."""
         return min(48, n_features, max(1, n_features // 4))
 
 
-def _check_parameter(criterion: str, name: str, value: Any) -> None:
-    """Numbers of neighbours are whole and positive, weights are numbers and not negative."""
-    if name in _COUNTS and value is not None:
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} of {criterion} must be a positive whole number, got {value!r}.")
-    elif name in _WEIGHTS and not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
-        raise ValueError(f"{name} of {criterion} must be a number, not negative, got {value!r}.")
-    elif name in _SHARES and not (isinstance(value, numbers.Real) and 0 <= float(value) <= 1):
-        raise ValueError(f"{name} of {criterion} must be a number from 0 to 1, got {value!r}.")
-
-
 def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> Quotient:
-    """What ``bind`` of a criterion, which may be a user's, returns, if that can be one."""
+    """Return what ``bind`` of a criterion gives, which may be a user's, after a check of its type and size."""
     quotient = criterion.bind(X, y, n_jobs)
     name = f"{type(criterion).__name__}.bind"
     if not isinstance(quotient, Quotient):
@@ -91,24 +126,8 @@ def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> 
     return quotient
 
 
-def n_classes(y: Array | None) -> int:
-    """The number of classes of encoded labels."""
-    assert y is not None
-    return int(y.max()) + 1
-
-
-def are_labels(y: Array) -> bool:
-    """Whether y holds encoded classes, not targets."""
-    return y.ndim == 1 and y.dtype.kind in "iu"
-
-
-def are_known(y: Array) -> Array:
-    """Which samples have a label (not −1) or all of their targets (no NaN)."""
-    return y >= 0 if are_labels(y) else np.all(np.isfinite(y.reshape(len(y), -1)), axis=1)
-
-
 def neighbourhood(X: Any, k: int, graph: Any, n_jobs: int | None) -> sp.csr_array:
-    """The user's graph, checked, or the affinities of the k nearest neighbours."""
+    """Return the user's graph, checked, or the affinities of the k nearest neighbours."""
     n = X.shape[0]
     if graph is None:
         return graphs.affinities(X, min(k, n - 1), n_jobs=n_jobs)

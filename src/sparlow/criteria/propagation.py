@@ -34,10 +34,8 @@ def propagated(
 
     def renew(Y: Array) -> Quotient:
         labels = surest(memberships(Y), y, share)
-        fresh = build(labels)
         # per labelled sample, so that a ridge chosen for the first labels means the same
-        fresh.scale(float(np.sum(y >= 0) / np.sum(labels >= 0)))
-        return changing(fresh)
+        return changing(build(labels).scaled(float(np.sum(y >= 0) / np.sum(labels >= 0))))
 
     def changing(quotient: Quotient) -> Quotient:
         return dataclasses.replace(quotient, renew=renew if share else None, memberships=memberships)

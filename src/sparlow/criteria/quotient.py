@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..coded import Rows
 from ..graphs import Structure
 
 Array = NDArray[Any]
@@ -78,63 +78,57 @@ class Quotient:
         """Number of samples."""
         return len(self.above.diagonal)
 
-    def scale(self, factor: float) -> None:
-        """Multiply both structures in place, not the ridge; only for a quotient whose arrays nothing else holds."""
-        parts = [part for part in (self.above, self.below, self.rest) if part is not None]
-        arrays = [part.diagonal for part in parts]
-        arrays += [part.graph.data for part in parts if part.graph is not None]
-        arrays += [part.core for part in parts if part.core is not None]
-        for array in {id(array): array for array in arrays}.values():  # parts may share them
-            array *= factor
+    def scaled(self, factor: float) -> Quotient:
+        """Return the quotient with both structures multiplied; the ridge stays."""
+        above, below, rest = (None if part is None else part * factor for part in (self.above, self.below, self.rest))
+        assert above is not None
+        return dataclasses.replace(self, above=above, below=below, rest=rest)
 
-    def matrices(self, codes: Any, n_jobs: int | None = None) -> tuple[Array, Array]:
-        """A and B (r, r) for fixed codes."""
+    def matrices(self, coded: Rows) -> tuple[Array, Array]:
+        """Return A and B (w, w) for a fixed representation."""
         n = self.n_samples
-        A = self.above.form(codes, n_jobs) / n
-        B = np.trace(A) * np.eye(len(A)) if self.below is None else self.below.form(codes, n_jobs) / n
+        A = coded.form(self.above) / n
+        B = np.trace(A) * np.eye(len(A)) if self.below is None else coded.form(self.below) / n
         B[np.diag_indices_from(B)] += self.ridge
         return A, B
 
-    def value(self, codes: Any, U: Array) -> Value:
-        """f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
+    def value(self, coded: Rows, U: Array) -> Value:
+        """Return f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
         n, width = self.n_samples, U.shape[1]
-        Y = np.asarray(codes @ U, float)
+        Y = coded @ U
         above = self.above @ Y
         below = None if self.below is None else self.below @ Y
-        bottom = width * self._spread(codes) if below is None else float(np.vdot(Y, below))
+        bottom = width * self._spread(coded) if below is None else float(np.vdot(Y, below))
         return Value(float(np.vdot(Y, above)) / n, bottom / n + self.ridge * width, Y, above, below)
 
-    def _spread(self, codes: Any) -> float:
-        """tr(ΦᵀΠΦ), the total variance times n."""
-        squares = codes.data if sp.issparse(codes) else np.asarray(codes)
-        mean = np.asarray(codes.mean(axis=0), float).ravel()
-        return float(np.sum(squares.astype(float) ** 2) - self.n_samples * np.vdot(mean, mean))
+    def _spread(self, coded: Rows) -> float:
+        """Return tr(ΦᵀΠΦ), the total variance times n."""
+        return coded.squares - self.n_samples * float(np.vdot(coded.mean, coded.mean))
 
     def _difference(self, value: Value) -> Array:
-        """E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
+        """Return E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
         E = value.top_product
         if value.bottom_product is not None:
             E = E - value.quotient * value.bottom_product
         return E / (self.n_samples * value.bottom)
 
-    def codes_gradient(self, codes: Any, U: Array, value: Value) -> tuple[Array, Array, float]:
-        """∂f/∂Φ as (left, right, scale): left @ right + scale · Φ, of which the n × r product is never formed."""
+    def features_gradient(self, coded: Rows, U: Array, value: Value) -> tuple[Array, Array, float]:
+        """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed."""
         left, right = 2 * self._difference(value), U.T
         if self.below is not None:
             return left, right, 0.0
         # the trace form adds −f · 2l ΠΦ / (n b): a multiple of Φ less its mean, which is of rank one
         scale = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom)
-        mean = np.asarray(codes.mean(axis=0), float).reshape(1, -1)
-        return np.hstack([left, np.full((len(left), 1), -scale)]), np.vstack([right, mean]), scale
+        return np.hstack([left, np.full((len(left), 1), -scale)]), np.vstack([right, coded.mean]), scale
 
-    def projection_gradient(self, codes: Any, U: Array, value: Value) -> Array:
-        """∂f/∂U (r, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
-        gradient = 2 * (codes.T @ self._difference(value))
-        constant = self.ridge if self.below is not None else self.ridge + self._spread(codes) / self.n_samples
+    def projection_gradient(self, coded: Rows, U: Array, value: Value) -> Array:
+        """Return ∂f/∂U (w, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
+        gradient = 2 * coded.rmatmul(self._difference(value))
+        constant = self.ridge if self.below is not None else self.ridge + self._spread(coded) / self.n_samples
         return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
 
     def balanced(self, before: Value) -> Quotient:
-        """The quotient with its pairs balanced for the embedding of ``before``, scaled to have the value there.
+        """Return the quotient with its pairs balanced for the embedding of ``before``, scaled to have the value there.
 
         A sum over pairs is dominated by those already far apart, and learning the dictionary would go on to separate
         what is separate. With weights 1/d² of the present distances each pair counts the same: a step of iterative

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from .. import graphs
 from ..graphs import Structure
+from ..labels import are_classes, are_known, n_classes
 from .balance import class_balance
-from .base import Criterion, are_known, are_labels, n_classes, neighbourhood
+from .base import Criterion, count, neighbourhood, weight
 from .propagation import propagated
 from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
@@ -29,9 +30,9 @@ class FewLabels(Criterion):
     """A criterion that uses a neighbour graph of all samples, and labels spread over it."""
 
     supervision = "semi"
-    k: int | None = None
+    k: int | None = count()
     graph: Any = dataclasses.field(default=None, compare=False)
-    propagate: float = 0.7
+    propagate: float = weight(0.7, most=1)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
@@ -41,7 +42,7 @@ class FewLabels(Criterion):
         def build(labels: Array) -> Quotient:
             return self.of_labels(X, labels, graph, n_jobs)
 
-        if not are_labels(y) or y.min() >= 0:
+        if not are_classes(y) or y.min() >= 0:
             return build(y)
         return propagated(build, graph, y, k, self.propagate, n_jobs)
 
@@ -52,7 +53,7 @@ class FewLabels(Criterion):
 
 def _usual_k(n: int, y: Array) -> int:
     """A fifth of the samples that there are for each class, from three to ten: more would join most of a small set."""
-    return min(_MOST, max(_LEAST, n // (5 * max(1, n_classes(y))))) if are_labels(y) else _MOST
+    return min(_MOST, max(_LEAST, n // (5 * max(1, n_classes(y))))) if are_classes(y) else _MOST
 
 
 def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:
@@ -83,8 +84,8 @@ class SDA(FewLabels, Discriminant):
     """
 
     proximity = 10.0
-    alpha: float = 1.0
-    balance: float = 1.0
+    alpha: float = weight(1.0)
+    balance: float = weight(1.0)
 
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         rest = graphs.within_classes(y) + _smoothness(self.alpha, y, graph)
@@ -113,8 +114,8 @@ class SLAP(FewLabels, Margin):
     """
 
     proximity = 100.0
-    far: float = 0.1
-    near: float = 0.1
+    far: float = weight(0.1)
+    near: float = weight(0.1)
 
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         within, between = self.class_graphs(X, y, n_jobs)
@@ -149,8 +150,8 @@ class SMVR(FewLabels, Regression):
     """
 
     proximity = 10.0
-    rho: float = 1.0
-    balance: float = 1.0
+    rho: float = weight(1.0)
+    balance: float = weight(1.0)
 
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         return regression(y, self.balance, _smoothness(self.rho, y, graph))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .. import graphs
 from ..graphs import Structure
+from ..labels import are_classes, are_known, n_classes
 from .balance import class_balance, edge_balance
-from .base import Criterion, are_known, are_labels, n_classes
+from .base import Criterion, count, weight
 from .quotient import Quotient
 
 Array = NDArray[Any]
@@ -47,7 +48,7 @@ class LDA(Discriminant):
 
     """
 
-    balance: float = 1.0
+    balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
@@ -60,8 +61,8 @@ class Margin(Criterion):
 
     supervision = "full"
     fewest_per_class = 2
-    k_within: int | None = None
-    k_between: int | None = None
+    k_within: int | None = count()
+    k_between: int | None = count()
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         return min(n_features, n_classes(y) - 1)
@@ -90,7 +91,7 @@ class MFA(Margin):
 
     """
 
-    balance: float = 1.0
+    balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
@@ -108,7 +109,7 @@ class Regression(Criterion):
 
     def usual_proximity(self, y: Array | None) -> float:
         """Real targets give one direction each, and a dictionary free to follow them fits their noise."""
-        return self.proximity if y is None or are_labels(y) else _TARGETS
+        return self.proximity if y is None or are_classes(y) else _TARGETS
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         assert y is not None
@@ -117,7 +118,7 @@ class Regression(Criterion):
 
 def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quotient:
     """T Tᵀ against the scatter of the labelled samples, to which ``smooth`` is added."""
-    if are_labels(y):  # ΠMMᵀΠ = between classes, Π = between + within
+    if are_classes(y):  # ΠMMᵀΠ = between classes, Π = between + within
         rest = graphs.within_classes(y)
         rest = rest if smooth is None else rest + smooth
         return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, balance))
@@ -128,7 +129,7 @@ def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quo
 def _as_targets(y: Array) -> Array:
     """T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
     known = are_known(y)
-    if are_labels(y):
+    if are_classes(y):
         T = np.zeros((len(y), n_classes(y)))
         T[known, y[known]] = 1 / np.sqrt(np.bincount(y[known]))[y[known]]
     else:
@@ -152,7 +153,7 @@ class MVR(Regression):
 
     """
 
-    balance: float = 1.0
+    balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None

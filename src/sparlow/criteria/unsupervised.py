@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import graphs
 from ..graphs import Structure
-from .base import Criterion, neighbourhood
+from .base import Criterion, count, neighbourhood, weight
 from .quotient import Quotient
 
 Array = NDArray[Any]
@@ -43,9 +43,9 @@ class LLE(Criterion):
 
     proximity = 10_000.0
     faithful = True
-    shrinkage = 10.0
-    k: int = 10
-    reg: float = 1e-3
+    usual_shrinkage = 10.0
+    k: int = count(10)
+    reg: float = weight(1e-3)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         n = X.shape[0]
@@ -69,8 +69,8 @@ class LAP(Criterion):
 
     proximity = 3000.0
     faithful = True
-    shrinkage = 10.0
-    k: int = 10
+    usual_shrinkage = 10.0
+    k: int = count(10)
     graph: Any = dataclasses.field(default=None, compare=False)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:

@@ -8,16 +8,14 @@ from .atoms import check_samples, distinct_rows, samples, unit_atoms, unit_sampl
 from .learners import LEARNERS, learn_dictionary
 from .pursuit import ksvd, omp
 from .streams import online, rls_dla
-from .union import UNLABELLED, class_union, labelled, suits_classes
+from .union import class_union, suits_classes
 
 __all__ = [
     "LEARNERS",
-    "UNLABELLED",
     "check_samples",
     "class_union",
     "distinct_rows",
     "ksvd",
-    "labelled",
     "learn_dictionary",
     "omp",
     "online",

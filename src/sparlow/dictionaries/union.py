@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
+from ..labels import is_labelled
 from ..parallel import Threads
 from .atoms import Array, check_count, check_samples, distinct_rows
-
-UNLABELLED = -1
 
 
 def class_union(
@@ -67,7 +65,7 @@ def class_union(
     labels: Array = column_or_1d(y)
     check_consistent_length(X, labels)
     n_atoms = check_count(n_atoms, "n_atoms")
-    classes = np.unique(labels[labelled(labels)])
+    classes = np.unique(labels[is_labelled(labels)])
     if not len(classes):
         raise ValueError("All labels in y are -1, which means unlabelled: a dictionary per class needs labels.")
     members = [np.flatnonzero(labels == label) for label in classes]
@@ -80,13 +78,6 @@ def class_union(
     with Threads(n_jobs) as threads:
         parts = list(threads.map(learn, range(len(classes))))
     return np.vstack(parts), np.repeat(classes, shares)
-
-
-def labelled(y: Array) -> Array:
-    """Which samples have a label: the number −1 stands for none, also among objects such as strings."""
-    if y.dtype == object:
-        return np.array([not (isinstance(label, numbers.Real) and float(label) == UNLABELLED) for label in y], bool)
-    return y != UNLABELLED if y.dtype.kind in "iuf" else np.ones(len(y), bool)
 
 
 def suits_classes(X: Any, y: Array, n_atoms: int) -> bool:

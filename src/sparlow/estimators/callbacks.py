@@ -1,82 +1,83 @@
-"""Whoever follows a fit: scikit-learn's callbacks (since 1.9), a plain function, or a printed line per step."""
+"""Following a fit: scikit-learn's callbacks, and a printed line per step."""
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .projector import OF_SOME_CRITERIA
-
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn 1.8 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's, whose ``set_callbacks`` comes with version 1.9."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Leave the method as it is."""
-        return method
+Row = dict[str, float]
 
 
-__all__ = ["Audience", "CallbackSupportMixin", "with_callbacks"]
+class OnStep:
+    """Call a function after each step of a fit, as a callback of scikit-learn.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(row, model)`` gets the row of ``history_`` as a dict, and the model as it is at this step, fitted. A
+        true answer ends the fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow import SparLow
+    >>> from sparlow.estimators import OnStep
+    >>> X, y = load_digits(return_X_y=True)
+    >>> costs = []
+    >>> follow = OnStep(lambda row, model: costs.append(row["cost"]))
+    >>> model = SparLow(n_atoms=50, max_iter=2, random_state=0).set_callbacks(follow).fit(X[:200], y[:200])
+    >>> len(costs)
+    2
+
+    """
+
+    def __init__(self, function: Callable[[Row, Any], Any]) -> None:
+        self.function = function
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, metadata: Any = None, fitted_estimator: Any = None
+    ) -> bool:
+        """Call the function after a step."""
+        if not metadata or "step" not in metadata:
+            return False
+        return bool(self.function(dict(metadata["step"]), fitted_estimator))
 
 
-class Audience:
-    """Tells each step of a fit to those who listen; ``step`` answers whether one of them wants to stop."""
+class Follower:
+    """Tell each step of a fit to the callbacks of a model, and print a line where it is verbose."""
 
-    def __init__(
-        self, model: Any, X: Any, y: Any, max_iter: int, callback: Callable[..., Any] | None, verbose: int
-    ) -> None:
-        self._model, self._callback, self._verbose = model, callback, verbose
-        self._shows_model = callback is not None and _takes_two(callback)
+    def __init__(self, model: Any, X: Any, y: Any, max_iter: int, verbose: int) -> None:
+        self._model, self._verbose = model, verbose
         self._data = {"estimator": model, "X": X, "y": y}
-        self._context = None
-        if hasattr(model, "_init_callback_context"):
-            self._context = model._init_callback_context(max_subtasks=max_iter)
-            self._context.call_on_fit_task_begin(**self._data)
+        self._context = model._init_callback_context(max_subtasks=max_iter)
+        self._context.call_on_fit_task_begin(**self._data)
 
-    def step(self, row: dict[str, float], state: Callable[[], dict[str, Any]]) -> bool:
-        """One accepted step: its row of the history, and a function that gives the fitted attributes."""
+    def step(self, row: Row, state: Callable[[], dict[str, Any]]) -> bool:
+        """Tell of one accepted step; return whether someone wants to stop. ``state()`` gives the fitted attributes."""
         if self._verbose:
             print(self._line(row), flush=True)
-        stop = self._called(dict(row), state)
-        if self._context is not None and hasattr(self._model, "_skl_callbacks"):
-            task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
-            stop |= bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=state()))
-        return stop
-
-    def _called(self, row: dict[str, float], state: Callable[[], dict[str, Any]]) -> bool:
-        if self._callback is None:
+        if not hasattr(self._model, "_skl_callbacks"):
             return False
-        if not self._shows_model:
-            return bool(self._callback(row))
-        now = copy.copy(self._model)
-        for of_last_fit in OF_SOME_CRITERIA:
-            now.__dict__.pop(of_last_fit, None)
-        now.__dict__.update(state())
-        return bool(self._callback(row, now))
+        task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
+        told = {**self._data, "metadata": {"step": row}}
+        return bool(task.call_on_fit_task_end(**told, reconstruction_attributes=state()))
 
     def close(self, fitted: dict[str, Any]) -> None:
-        """The fit is over, with these fitted attributes."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(**self._data, reconstruction_attributes=fitted)
+        """Tell that the fit is over, with these fitted attributes."""
+        self._context.call_on_fit_task_end(**self._data, reconstruction_attributes=fitted)
 
-    def _line(self, row: dict[str, float]) -> str:
+    def _line(self, row: Row) -> str:
         held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"
         return (
             f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"
             f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}{held_out}  {row['seconds']:.1f} s"
         )
-
-
-def _takes_two(callback: Callable[..., Any]) -> bool:
-    """Whether a function wants the model beside the row: whether it has a second positional parameter of no default."""
-    try:
-        parameters = inspect.signature(callback).parameters.values()
-    except ValueError:  # functions written in C tell nothing
-        return False
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2

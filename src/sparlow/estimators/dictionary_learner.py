@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,14 +16,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior, kinship
-from ..dictionaries import LEARNERS, check_samples, distinct_rows, labelled, learn_dictionary
+from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary
+from ..labels import is_labelled
 from ..priors import Prior
-from .projector import FLOATS, all_or_nothing
+from .base import FLOATS, NestedParameters, all_or_nothing
 
 Array = NDArray[Any]
 
 
-class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
     """Learn atoms D of unit norm such that X ≈ ΦD with sparse codes Φ, then transform samples to their codes.
 
     Codes are φ(x) = argmin over φ of ½‖x − φD‖² + Σⱼ g(φⱼ), with the prior g.
@@ -38,7 +39,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         The learner, see :mod:`sparlow.dictionaries`; "odl" is another name of "online".
     prior : Prior, optional
         What codes cost. By default an elastic net that follows the spread and the scale of the samples; it is kept in
-        ``prior_``. "samples" uses it in ``transform`` only, and so does "ksvd", but that its codes are as positive.
+        ``prior_``. Used in ``transform``. Only "online" and "rls" also learn with it; "ksvd" takes its sign constraint.
     n_nonzero : int, optional
         For "ksvd": the most nonzero codes per sample while learning.
     max_iter : int, optional
@@ -74,8 +75,8 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow import ElasticNet
-    >>> from sparlow.estimators import DictionaryLearner
+    >>> from sparlow import DictionaryLearner
+    >>> from sparlow.priors import ElasticNet
     >>> X, _ = load_digits(return_X_y=True)
     >>> learner = DictionaryLearner(n_atoms=100, prior=ElasticNet(5.0), random_state=0).fit(X)
     >>> codes = learner.transform(X)
@@ -147,7 +148,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         X, y = checked if self.class_wise else (checked, None)
         X = check_samples(X)
         if y is not None:
-            check_classification_targets(y[labelled(y)])
+            check_classification_targets(y[is_labelled(y)])
         self.prior_ = default_prior(X) if self.prior is None else self.prior
         self.n_iter_ = 1
         n_atoms = self._default_n_atoms(X, y) if self.n_atoms is None else self.n_atoms
@@ -161,7 +162,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             self.atom_classes_ = classes
 
     def transform(self, X: Any) -> sp.csr_array:
-        """Sparse codes of samples.
+        """Return the sparse codes of samples.
 
         Parameters
         ----------
@@ -178,7 +179,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return encode(X, self.dictionary_, self.prior_, n_jobs=self.n_jobs)
 
     def inverse_transform(self, codes: Any) -> Array:
-        """The samples that codes stand for, ΦD.
+        """Return the samples that codes stand for, ΦD.
 
         Parameters
         ----------
@@ -201,7 +202,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _default_n_atoms(self, X: Any, y: Array | None) -> int:
         if y is None:
             return default_n_atoms(X.shape[0], len(distinct_rows(X)), k=kinship(X))
-        known = labelled(y)
+        known = is_labelled(y)
         classes = np.unique(y[known])
         distinct = sum(len(distinct_rows(X[y == label])) for label in classes)
         return max(default_n_atoms(int(known.sum()), distinct, len(classes), kinship(X[known])), len(classes), 1)

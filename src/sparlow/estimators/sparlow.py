@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..criteria import CRITERIA, Criterion, bound, criterion_named
+from ..coded import Coded, Samples, code
+from ..coding import Coder
+from ..criteria import CRITERIA, Criterion, criterion_named
 from ..defaults import default_prior, default_proximity, kinship, warn_of_common_mean
 from ..dictionaries import LEARNERS, check_samples, unit_samples
+from ..labels import check_labels
 from ..messages import warn
 from ..priors import Prior
-from ..problem import SOLVERS, Evaluation, JointProblem, learn
-from ..tracequotient import canonical
-from ..views import Pooling, Views
-from .callbacks import Audience, CallbackSupportMixin, with_callbacks
-from .labels import Labels
-from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
-from .start import Plan, first_dictionary
-from .watch import Watch, radius_of
+from ..problem import METHODS
+from ..solvers import EarlyStopping, Solver
+from ..views import Bound, Views
+from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .callbacks import Follower
+from .learning import Setup, described, learn_from, learn_with_steps_held_out, transduced
 
 Array = NDArray[Any]
 
 
 class SparLow(CallbackSupportMixin, Projector):
-    """Low-dimensional image representations: sparse codes and an orthogonal projection of them, learned together.
+    """Learn low-dimensional representations: sparse codes and a projection of them, learned together.
 
     A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and
     projection U maximise
@@ -48,58 +48,37 @@ class SparLow(CallbackSupportMixin, Projector):
     ----------
     criterion : str or Criterion, default="lda"
         "pca", "lle", "lap" (no labels), "lda", "mfa", "mvr" (labels), "sda", "slap" or "smfa", "smvr" (−1 marks
-        unlabelled samples), or an object with parameters such as ``MFA(k_within=5)``.
+        unlabelled samples), or an object with parameters such as ``sparlow.criteria.MFA(k_within=5)``.
     n_components : int, optional
-        Dimension l of the embedding; by default classes − 1 where there are classes, the number of independent targets
-        for mvr and smvr, and 48, but at most a quarter of the atoms, for the others. Beyond classes − 1 lda and sda
-        have nothing to give; mvr and smvr have only directions of little scatter, which the paper uses.
+        Dimension l of the embedding. By default classes − 1 where there are classes, the number of independent targets
+        for mvr and smvr, and at most 48 for the others.
     n_atoms : int, optional
-        Number of atoms r; by default one per 8k^1.5 samples (k: see ``prior``), from 100 and 10 per class to 2000 or n.
+        Number of atoms r; by default chosen from the data.
     prior : Prior, optional
-        What codes cost; by default ``ElasticNet(s · k^1.5 · min(v³, 0.22), 0.2/k)``, v = 1 − ‖mean of the
-        unit-norm samples‖², k = (c/0.75)^1.5, between 0.2 and 1, with c the median of the largest |cosine| of a sample
-        with another (k = 1 for images), and s the median norm of the samples (1 if they are normalised); an eighth of
-        that l1, a quarter with ``views``, and ``max(v², 0.05)`` for pca, lle and lap.
+        What codes cost, for instance ``sparlow.priors.ElasticNet(0.1)``; by default an elastic net whose weights are
+        chosen from the data.
+    views : Views, optional
+        Views of each sample whose codes are pooled: ``sparlow.views.Patches()`` for local codes of images,
+        ``sparlow.views.Shifts(1)`` for copies moved by a pixel.
     dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
         at least as many labels as atoms, or atoms of your own.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
-    shrinkage : float, optional
-        Multiple of tr(B)/r added to the diagonal of B, B at the first codes; by default 0.1, and 10 for lap and lle,
-        which would otherwise follow directions of hardly any variance.
-    mu_coherence : float, default=0.0
-        μ₁.
-    mu_proximity : float, optional
-        μ₂; by default 0 for lda, mfa and mvr, and what keeps the others near their start: 10 000 for lle, 3000 for lap,
-        300 for pca, 100 for slap, 10 for sda and smvr; 1000 for mvr and smvr where the targets are not classes. At
-        least 100 (1 − k), k as above.
-    validation_fraction : float, optional
-        Part of the samples held out to choose the number of steps by the score on them; the model is then learned from
-        all samples with so many steps.
-    n_iter_no_change : int, default=5
-        With a held-out part: stop after so many steps without a better score.
-    refresh_every : int, default=2
-        Steps after which criteria that balance pairs (lda, mfa, mvr, sda, smvr) weigh them anew.
-    solver : {"eliminate", "joint"}, default="eliminate"
-        Whether U is the best one for each D, or moves with D by conjugate gradients as in the paper.
-    views : Views, optional
-        Views of each sample whose codes are averaged, such as ``Shifts(1)``: pictures moved by a pixel. For digits
-        and other pictures that lie a little off; embeddings then change less with the place.
+    solver : str or Solver, default="eliminate"
+        How steps are made: "eliminate" takes the best U for each D, "joint" moves both as in the paper. A
+        ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
+    early_stopping : bool or EarlyStopping, default=False
+        Hold out a part of the samples to choose the number of steps by the score on them.
+    embedding : {"unit", "plain"}, default="unit"
+        "unit" centres the embedding and scales each sample to unit norm, so that Euclidean distances compare angles.
+        "plain" is φ(x)U as it is.
     normalize : bool, default=True
-        Scale samples, and views of them, to unit norm first.
-    normalize_embedding : bool, default=True
-        Centre the embedding and scale each sample's to unit norm, so that Euclidean distances compare angles (in one
-        dimension: divide all by the same number). For pictures in two or three dimensions False shows more.
-    tol : float, default=1e-5
-        Stop when the cost rises by less than this, relative to its size, in two steps.
+        Scale samples to unit norm first.
     warm_start : bool, default=False
         Start from the dictionary of the last fit.
-    callback : callable, optional
-        Called after each step with its row of ``history_`` as a dict; a true answer stops. A function of two
-        parameters also gets the model as it is at this step, fitted, to look at or to transform with.
     verbose : int, default=0
-        Print a line per step.
+        Print a line per step. Callbacks of scikit-learn (``set_callbacks``) can follow the fit, too.
     random_state : int or RandomState, optional
         First dictionary and held-out part.
     n_jobs : int, optional
@@ -110,9 +89,10 @@ class SparLow(CallbackSupportMixin, Projector):
     dictionary_ : array of shape (n_atoms, n_features)
         D, atoms of unit norm.
     projection_ : array of shape (n_atoms, n_components)
-        U, rotated so that UᵀAU is diagonal and descending, signs fixed.
+        U, rotated so that UᵀAU is diagonal and descending, signs fixed. With patches it has a row for each cell, sign
+        and atom.
     components_ : array of shape (n_components, n_features)
-        The factor images UᵀD.
+        The factor images UᵀD. With patches, Uᵀ.
     prior_ : Prior
         The prior in use.
     criterion_ : Criterion
@@ -122,7 +102,7 @@ class SparLow(CallbackSupportMixin, Projector):
     history_ : dict of arrays
         One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on from
         its value at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity,
-        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With a held-out part it
+        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With early stopping it
         is the history of choosing the number of steps.
     n_iter_, best_iter_ : int
         Steps made, and steps of the model: fewer where a held-out part chose them.
@@ -164,21 +144,14 @@ class SparLow(CallbackSupportMixin, Projector):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [Prior, None],
+        "views": [Views, None],
         "dictionary": [StrOptions(set(LEARNERS)), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, None, closed="left"), None],
-        "mu_coherence": [Interval(Real, 0, None, closed="left")],
-        "mu_proximity": [Interval(Real, 0, None, closed="left"), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "refresh_every": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions(set(SOLVERS))],
-        "views": [Views, None],
+        "solver": [StrOptions(set(METHODS)), Solver],
+        "early_stopping": ["boolean", EarlyStopping],
+        "embedding": [StrOptions({"unit", "plain"})],
         "normalize": ["boolean"],
-        "normalize_embedding": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
-        "callback": [callable, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -191,21 +164,14 @@ class SparLow(CallbackSupportMixin, Projector):
         *,
         n_atoms: int | None = None,
         prior: Prior | None = None,
+        views: Views | None = None,
         dictionary: Any = "ksvd",
         max_iter: int = 10,
-        shrinkage: float | None = None,
-        mu_coherence: float = 0.0,
-        mu_proximity: float | None = None,
-        validation_fraction: float | None = None,
-        n_iter_no_change: int = 5,
-        refresh_every: int = 2,
-        solver: str = "eliminate",
-        views: Views | None = None,
+        solver: str | Solver = "eliminate",
+        early_stopping: bool | EarlyStopping = False,
+        embedding: str = "unit",
         normalize: bool = True,
-        normalize_embedding: bool = True,
-        tol: float = 1e-5,
         warm_start: bool = False,
-        callback: Callable[..., Any] | None = None,
         verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -214,35 +180,25 @@ class SparLow(CallbackSupportMixin, Projector):
         self.n_components = n_components
         self.n_atoms = n_atoms
         self.prior = prior
+        self.views = views
         self.dictionary = dictionary
         self.max_iter = max_iter
-        self.shrinkage = shrinkage
-        self.mu_coherence = mu_coherence
-        self.mu_proximity = mu_proximity
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.refresh_every = refresh_every
         self.solver = solver
-        self.views = views
+        self.early_stopping = early_stopping
+        self.embedding = embedding
         self.normalize = normalize
-        self.normalize_embedding = normalize_embedding
-        self.tol = tol
         self.warm_start = warm_start
-        self.callback = callback
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def set_params(self, **params: Any) -> SparLow:
-        """Set parameters. A prior, a criterion or views are set as a whole."""
-        for name in params:
-            whole, _, part = name.partition("__")
-            if part and whole in ("prior", "criterion", "views"):
-                raise ValueError(
-                    f"There is no parameter {name!r}: {whole} is set or searched as a whole, for instance "
-                    f"{{{whole!r}: [{getattr(self, whole)!r}, ...]}}."
-                )
-        return super().set_params(**params)
+    def _whole(self, name: str) -> Any:
+        value = super()._whole(name)
+        if name == "solver" and isinstance(value, str):
+            return Solver(value)
+        if name == "early_stopping" and isinstance(value, bool):
+            return EarlyStopping()
+        return value
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -254,7 +210,8 @@ class SparLow(CallbackSupportMixin, Projector):
         X : array or sparse matrix of shape (n_samples, n_features)
             Samples.
         y : array of shape (n_samples,) or (n_samples, n_targets), optional
-            Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr.
+            Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr. Criteria
+            without labels do not learn from y; if it holds classes, :meth:`predict` knows them.
 
         Returns
         -------
@@ -262,138 +219,90 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         with all_or_nothing(self):
-            self._remember(self._fit(X, y))
+            self._remember(self._fit(X, y), y)
+            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if self.stop_reason_ == "interrupted":
             said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
             warn(said, ConvergenceWarning)
         return self
 
     def _fit(self, X: Any, y: Any) -> dict[str, Any]:
-        """The fitted attributes."""
-        began = time.perf_counter()
+        """Return the fitted attributes."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        labels = self._labels(criterion, X, y)
-        X, pooling = self._scaled(X), self._pooling()
-        warn_of_common_mean(X)
+        labels = check_labels(criterion, X, y, type(self).__name__)
+        X = unit_samples(X) if self.normalize else check_samples(X)
+        views = Bound() if self.views is None else self.views.bind(X, self.normalize)
+        if views.whole:
+            warn_of_common_mean(X)
         rng = check_random_state(self.random_state)
         k = kinship(X, labels.known)
-        prior = default_prior(X, criterion.faithful, k, self.views is not None) if self.prior is None else self.prior
-        usual = max(criterion.usual_proximity(labels.bound), default_proximity(k))
-        nearness = usual if self.mu_proximity is None else self.mu_proximity
+        prior = self.prior or default_prior(X, criterion.faithful, k, views)
+        solver = self._whole("solver")
+        nearness = max(criterion.usual_proximity(labels.bound), default_proximity(k))
+        shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
         last = getattr(self, "dictionary_", None) if self.warm_start else None
-        audience = Audience(self, given, y, self.max_iter, self.callback, self.verbose)
-        rows, held = self._split(criterion, labels, X.shape[0], rng)
-        shrinkage = criterion.shrinkage if self.shrinkage is None else self.shrinkage
-        seed = rng.randint(np.iinfo(np.int32).max)
-        plan = Plan(criterion, k, prior, nearness, shrinkage, pooling, last, seed, began)
-        if held is None:
-            watch = self._learn(plan, X, labels, self.max_iter, audience)
-            fitted = {**watch.summary(), **watch.state(watch.last), **watch.transduced(watch.last)}
+        stopping = self._stopping(criterion)
+        setup = Setup(
+            criterion=criterion,
+            n_components=self.n_components,
+            n_atoms=self.n_atoms,
+            dictionary=self.dictionary if last is None else last,
+            prior=prior,
+            views=views,
+            solver=solver,
+            max_iter=self.max_iter,
+            mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
+            shrinkage=shrinkage,
+            unit=self.embedding == "unit",
+            kinship=k,
+            seed=rng.randint(np.iinfo(np.int32).max),
+            n_jobs=self.n_jobs,
+        )
+        follower = Follower(self, given, y, self.max_iter, self.verbose)
+        samples = Samples(X, prior, views, self.n_jobs)
+        if stopping is not None:
+            fitted = learn_with_steps_held_out(setup, samples, labels, stopping, rng, follower.step)
         else:
-            held_out = X[held], labels.take(held)
-            watch = self._learn(plan, X[rows], labels.take(rows), self.max_iter, audience, held_out)
-            fitted = {**watch.summary(), "best_iter_": watch.best_step, **watch.state(watch.best)}
-            if watch.reason not in ("interrupted", "stopped by callback"):
-                fitted |= self._learn_from_all(plan, X, labels, watch.best_step)
-        audience.close(fitted)
-        return {**fitted, "shrinkage_": shrinkage}
+            learned = learn_from(setup, samples, labels, self.max_iter, follower.step)
+            fitted = {
+                **learned.summary(),
+                **described(learned, learned.last),
+                **transduced(learned, learned.last),
+            }
+        follower.close(fitted)
+        return fitted
 
-    def _learn_from_all(self, plan: Plan, X: Any, labels: Labels, n_steps: int) -> dict[str, Any]:
-        """The model again, from the held-out samples too, with the number of steps that was best on them."""
-        try:
-            watch = self._learn(plan, X, labels, n_steps, None)
-        except KeyboardInterrupt:
-            return {"stop_reason_": "interrupted"}
-        interrupted = {"stop_reason_": "interrupted"} if watch.reason == "interrupted" else {}
-        return {**interrupted, **watch.state(watch.last), **watch.transduced(watch.last)}
-
-    def _learn(
-        self,
-        plan: Plan,
-        X: Any,
-        labels: Labels,
-        max_iter: int,
-        audience: Audience | None,
-        held_out: tuple[Any, Labels] | None = None,
-    ) -> Watch:
-        """Dictionary, graphs, first projection and so many steps from there."""
-        criterion = plan.criterion
-        D = first_dictionary(self, plan, X, labels)
-        count = self._check_components(criterion, len(D), labels, "atoms")
-        quotient = bound(criterion, X, labels.bound, self.n_jobs)
-        problem = SOLVERS[self.solver](
-            X, plan.prior, quotient, D, count, self.mu_coherence, plan.mu_proximity, self.n_jobs, plan.pooling
-        )
-        watch = Watch(self, criterion, problem, labels, held_out, audience, plan.began)
-        result = learn(  # plain arguments: a call with ** would hold the first codes while it goes on
-            problem,
-            watch.begin(problem.start(D, plan.shrinkage)),
-            max_iter=max_iter,
-            refresh_every=self.refresh_every,
-            tol=self.tol,
-            callback=watch.step,
-        )
-        watch.last, watch.reason = result.evaluation, watch.reason or result.reason
-        return watch
-
-    # ── before learning ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _scaled(self, X: Any) -> Any:
-        return unit_samples(X) if self.normalize else check_samples(X)
-
-    def _pooling(self) -> Pooling:
-        return Pooling.of(self.views, self.n_features_in_, self.normalize)
-
-    def _split(self, criterion: Criterion, labels: Labels, n: int, rng: Any) -> tuple[Array, Array | None]:
-        """Rows to learn from and rows held out; unlabelled samples are never held out."""
-        if self.validation_fraction is None or self.max_iter == 0:
-            return np.arange(n), None
+    def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
+        """Return the early stopping in use, None for none."""
+        if self.early_stopping is False or self.max_iter == 0:
+            return None
         if getattr(criterion, "graph", None) is not None:
-            raise ValueError("validation_fraction needs graphs of parts of the samples: it cannot use one of your own.")
-        held = labels.held_out(n, self.validation_fraction, rng)
-        return np.setdiff1d(np.arange(n), held), held
+            raise ValueError("early_stopping needs graphs of parts of the samples: it cannot use one of your own.")
+        return EarlyStopping() if self.early_stopping is True else self.early_stopping
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _state(self, problem: JointProblem, now: Evaluation, labels: Labels) -> dict[str, Any]:
-        """The fitted attributes at one evaluation."""
-        dtype = problem.X.dtype
-        U = canonical(problem.plain.above.form(now.codes, self.n_jobs), now.projection)
-        mean_code = np.asarray(now.codes.mean(axis=0), float).ravel()
-        centre = mean_code @ U
-        radius = radius_of(now.quotient.embedding)
-        plain = now.codes @ U.astype(dtype)
-        return {
-            "dictionary_": now.dictionary.astype(dtype),
-            "projection_": U.astype(dtype),
-            "components_": (U.T @ now.dictionary).astype(dtype),
-            "n_components_": U.shape[1],
-            "n_atoms_": len(U),
-            "ridge_": problem.quotient.ridge,
-            "mu_proximity_": problem.mu_proximity,
-            "_centre": centre.astype(dtype),
-            "_mean_image": (mean_code @ now.dictionary).astype(dtype),
-            "_radius": radius,
-            **self._memory(self._arranged(plain, centre, radius), plain, labels),
-        }
+    @property
+    def coder_(self) -> Coder:
+        """The coder of the learned dictionary and prior, for many small batches of samples or views."""
+        check_is_fitted(self)
+        coder = self.__dict__.get("_coder")
+        if coder is None or coder.dictionary is not self.dictionary_ or coder.prior is not self.prior_:
+            coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        return coder
 
-    def _arranged(self, Y: Array, centre: Array, radius: float) -> Array:
-        """The embedding as it is given out: centred and scaled to unit norm, or as it is.
+    def _coded(self, X: Any) -> Coded:
+        """Return samples, checked and scaled, coded at the learned dictionary."""
+        check_is_fitted(self)
+        refuse_stacks(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        X = unit_samples(X) if self.normalize else check_samples(X)
+        return code(Samples(X, self.prior_, self._views, self.n_jobs), self.coder_, keep=False)
 
-        In one dimension a unit norm would leave the sign alone: there all samples are divided by the same number.
-        """
-        if not self.normalize_embedding:
-            return np.asarray(Y)
-        Y = Y - centre.astype(Y.dtype, copy=False)
-        if Y.shape[1] == 1:
-            return Y / Y.dtype.type(radius) if radius > 0 else Y
-        norms = np.linalg.norm(Y, axis=1, keepdims=True)
-        return np.divide(Y, norms, out=np.zeros_like(Y), where=norms > 0)
-
-    def encode(self, X: Any) -> sp.csr_array:
-        """Sparse codes of samples with the learned dictionary; with ``views``, the means of those of the views.
+    def encode(self, X: Any) -> Any:
+        """Return the sparse codes of samples with the learned dictionary; with ``views``, the pooled codes.
 
         Parameters
         ----------
@@ -403,17 +312,14 @@ class SparLow(CallbackSupportMixin, Projector):
         Returns
         -------
         codes : csr_array of shape (n_samples, n_atoms)
+            With patches there is a column for each cell, sign and atom.
 
         """
-        check_is_fitted(self)
-        refuse_stacks(X)
-        return self._codes(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
-
-    def _codes(self, X: Any) -> sp.csr_array:
-        return self._pooling().mean_codes(self._scaled(X), self.dictionary_, self.prior_, self.n_jobs)
+        matrix = self._coded(X).matrix
+        return matrix if sp.issparse(matrix) else sp.csr_array(matrix)
 
     def transform(self, X: Any) -> Array:
-        """The embedding φ(x)U of samples.
+        """Return the embedding of samples.
 
         Parameters
         ----------
@@ -427,23 +333,17 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         return self._embedding_of(X)
 
-    def _embed(self, codes: sp.csr_array) -> Array:
-        return self._arranged(self._plain(codes), self._centre, self._radius)
-
-    def _plain(self, codes: sp.csr_array) -> Array:
-        return np.asarray(codes @ self.projection_.astype(codes.dtype, copy=False))
+    def _embedding_of(self, X: Any) -> Array:
+        coded = self._coded(X)
+        return self._embed(coded).astype(coded.matrix.dtype, copy=False)
 
     def _plain_embedding(self, X: Any) -> Array:
-        return self._plain(self.encode(X))
-
-    def _embedding_of(self, X: Any) -> Array:
-        """:meth:`transform` as an array, whatever ``set_output`` says."""
-        return self._embed(self.encode(X))
+        return self._coded(X) @ self.projection_.astype(float)
 
     def inverse_transform(self, Z: Any) -> Array:
-        """Images with embedding Z: the mean image and the factor images UᵀD in the amounts that Z says.
+        """Return images with embedding Z: the mean image and the factor images UᵀD in the amounts that Z says.
 
-        With ``views`` they are blurred: codes, and so images, are means over the moved copies.
+        With ``Shifts`` images are blurred, as codes are means over the moved copies. Patches have no inverse.
 
         Parameters
         ----------
@@ -457,13 +357,47 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         check_is_fitted(self)
+        if self._mean_image is None:
+            raise ValueError(
+                "There is no way back from pooled codes of views to an image: where in a cell an atom was, and the "
+                "contrast of each patch, are lost. Leave out views for an inverse."
+            )
         Z = check_array(Z, dtype=FLOATS, input_name="Z")
         if Z.shape[1] != len(self.components_):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
-        moved = Z * Z.dtype.type(self._radius) if self.normalize_embedding else Z - self._centre.astype(Z.dtype)
+        embed = self._embed
+        moved = Z * Z.dtype.type(embed.radius) if embed.unit else Z - embed.centre.astype(Z.dtype)
         return np.asarray(self._mean_image.astype(Z.dtype) + moved @ self.components_.astype(Z.dtype, copy=False))
 
-    def _quotient_on(self, X: Any) -> float:
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False, ensure_min_samples=2)
-        quotient = self.criterion_.bind(self._scaled(X), None, self.n_jobs)
-        return quotient.value(self._codes(X), self.projection_.astype(float)).quotient
+    def quotient(self, X: Any) -> float:
+        """Return the criterion's quotient on new samples, without the shrinkage of its denominator.
+
+        Models of different shrinkage compare by it; models of different criteria do not. Only for criteria without
+        labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples, at least two.
+
+        Returns
+        -------
+        quotient : float
+
+        """
+        coded = self._coded(X)
+        if self.criterion_.supervision != "none":
+            raise ValueError(f"quotient is for criteria without labels, got {self.criterion!r}: use score(X, y).")
+        if len(coded.samples) < 2:
+            raise ValueError("The quotient compares samples: at least two are needed.")
+        bound = self.criterion_.bind(coded.samples.X, None, self.n_jobs)
+        return bound.value(coded, self.projection_.astype(float)).quotient
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_coder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "dictionary_" in vars(self):
+            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)

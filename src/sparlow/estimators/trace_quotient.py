@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,17 +12,24 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..coded import Rows
 from ..criteria import CRITERIA, Criterion, bound, criterion_named
 from ..graphs import centring
+from ..labels import check_labels
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical, check_scatter
-from .projector import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .learning import n_components_of, regress
 
 Array = NDArray[Any]
 
+# With less of it, components that add less than the quotient itself give way to directions along which samples hardly
+# differ at all.
+_SHRINKAGE = 1.0
+
 
 class TraceQuotient(Projector):
-    """Classical dimensionality reduction by a trace quotient, max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
+    """Reduce dimensions by a trace quotient of the samples themselves: max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
 
     Directions along which all samples are equal (pixels that are always black) are left out of U where there are
     enough others: they add nothing to either trace, and would win over components that add less than the quotient.
@@ -36,9 +43,7 @@ class TraceQuotient(Projector):
         A name, or an object with parameters such as ``MFA(k_within=5)``.
     n_components : int, optional
         Dimension l of the embedding; by default what suits the criterion (classes − 1 where there are classes).
-    shrinkage : float, default=1.0
-        Multiple of tr(B)/m added to the diagonal of B. With little of it, components that add less than the quotient
-        itself give way to directions along which samples hardly differ at all.
+        By default 1.0 times tr(B)/m is added to the diagonal of B; ``sparlow.criteria.LDA(shrinkage=0.1)`` changes it.
     n_jobs : int, optional
         Threads.
 
@@ -80,7 +85,6 @@ class TraceQuotient(Projector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "criterion": [StrOptions(set(CRITERIA)), Criterion],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "shrinkage": [Interval(Real, 0, None, closed="left")],
         "n_jobs": [Integral, None],
     }
 
@@ -89,12 +93,10 @@ class TraceQuotient(Projector):
         criterion: str | Criterion = "lda",
         n_components: int | None = None,
         *,
-        shrinkage: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.criterion = criterion
         self.n_components = n_components
-        self.shrinkage = shrinkage
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -114,35 +116,43 @@ class TraceQuotient(Projector):
 
         """
         with all_or_nothing(self):
-            self._remember(self._fit(X, y))
+            self._remember(self._fit(X, y), y)
         return self
 
     def _fit(self, X: Any, y: Any) -> dict[str, Any]:
-        """The fitted attributes."""
+        """Return the fitted attributes."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
-        labels = self._labels(criterion, X, y)
-        count = self._check_components(criterion, X.shape[1], labels, "features")
+        labels = check_labels(criterion, X, y, type(self).__name__)
+        count = n_components_of(criterion, self.n_components, X.shape[1], labels, "features")
+        shrinkage = _SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
         with Threads(1):
             mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
             quotient = bound(criterion, X, labels.bound, self.n_jobs)
             centred = X if hasattr(X, "toarray") else X - mean
-            A, B = quotient.matrices(centred, self.n_jobs)
+            rows = Rows(centred, self.n_jobs)
+            A, B = quotient.matrices(rows)
             check_scatter(B, centred, "features", X)
-            B[np.diag_indices_from(B)] += self.shrinkage * np.trace(B) / len(B)
-            V = _span(centring(X.shape[0]).form(centred, self.n_jobs), count)
+            B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
+            V = _span(rows.form(centring(X.shape[0])), count)
             U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
             U = canonical(A, V @ U).astype(X.dtype)
         embedding = _projected(X, mean, U)
+        fitted: dict[str, Any] = {"regression_": regress(embedding, labels)} if criterion.targets else {}
+        if labels.classes is not None:
+            fitted["classes_"] = labels.classes
         return {
+            **fitted,
             "projection_": U,
             "components_": np.ascontiguousarray(U.T),
             "mean_": mean,
             "quotient_": value,
             "n_iter_": n_iter,
             "criterion_": criterion,
-            **self._memory(embedding, embedding, labels),
+            "shrinkage_": shrinkage,
+            "embedding_": embedding,
+            "_training": labels,
         }
 
     def transform(self, X: Any) -> Array:
@@ -162,10 +172,12 @@ class TraceQuotient(Projector):
         return self._embedding_of(X)
 
     def _embedding_of(self, X: Any) -> Array:
-        """:meth:`transform` as an array, whatever ``set_output`` says."""
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return _projected(X, self.mean_, self.projection_)
+
+    def _plain_embedding(self, X: Any) -> Array:
+        return self._embedding_of(X)
 
     def inverse_transform(self, Z: Any) -> Array:
         """The samples on the subspace that have embedding Z.
@@ -186,10 +198,25 @@ class TraceQuotient(Projector):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
         return np.asarray(Z @ self.components_.astype(Z.dtype, copy=False) + self.mean_.astype(Z.dtype, copy=False))
 
-    def _quotient_on(self, X: Any) -> float:
+    def quotient(self, X: Any) -> float:
+        """Return the criterion's quotient on new samples, without shrinkage; only for criteria without labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples, at least two.
+
+        Returns
+        -------
+        quotient : float
+
+        """
+        check_is_fitted(self)
+        if self.criterion_.supervision != "none":
+            raise ValueError(f"quotient is for criteria without labels, got {self.criterion!r}: use score(X, y).")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_min_samples=2)
         quotient = self.criterion_.bind(X, None, self.n_jobs)
-        return quotient.value(X - self.mean_, self.projection_.astype(float)).quotient
+        return quotient.value(Rows(X - self.mean_), self.projection_.astype(float)).quotient
 
 
 def _projected(X: Any, mean: Array, U: Array) -> Array:

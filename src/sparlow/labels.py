@@ -1,9 +1,14 @@
-"""Labels and targets as the criteria want them, with errors that say what is missing."""
+"""Labels and targets: which samples have one, how they are numbered, and what a criterion can use.
+
+A sample is unlabelled where its label is −1 (of a signed or floating type, or among objects), None or NaN. In encoded
+labels, 0 … c − 1, it is −1.
+"""
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +17,68 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from ..criteria import Criterion
-from ..dictionaries import UNLABELLED, labelled
-from ..messages import warn
+from .messages import warn
 
 Array = NDArray[Any]
+
+UNLABELLED = -1
+
+
+def is_labelled(y: Array) -> Array:
+    """Return which samples have a label: neither −1 nor None nor NaN.
+
+    Unsigned types cannot hold −1. Where the largest number of such a type stands apart from all others, −1 has been
+    stored in it, and a ValueError says so.
+    """
+    if y.dtype.kind == "u" and y.size:
+        most = np.iinfo(y.dtype).max
+        if y.max() == most and len(np.unique(y)) > 1 and np.sort(np.unique(y))[-2] < most - 1:
+            raise ValueError(
+                f"y has the label {most}, which is what -1 becomes in {y.dtype}. Unsigned types cannot mark unlabelled "
+                "samples: convert labels to a signed type, such as int64, before -1 is put in."
+            )
+        return np.ones(len(y), bool)
+    if y.dtype == object:
+        return np.array([not _is_nothing(label) for label in y], bool)
+    if y.dtype.kind == "f":
+        return (y != UNLABELLED) & ~np.isnan(y)
+    return y != UNLABELLED if y.dtype.kind == "i" else np.ones(len(y), bool)
+
+
+def _is_nothing(label: Any) -> bool:
+    return label is None or (isinstance(label, numbers.Real) and (label != label or float(label) == UNLABELLED))
+
+
+def are_classes(y: Array) -> bool:
+    """Return whether y holds encoded classes rather than targets."""
+    return y.ndim == 1 and y.dtype.kind in "iu"
+
+
+def are_known(y: Array) -> Array:
+    """Return which samples have an encoded label (not −1), or all of their targets (no NaN)."""
+    return y >= 0 if are_classes(y) else np.all(np.isfinite(y.reshape(len(y), -1)), axis=1)
+
+
+def n_classes(y: Array | None) -> int:
+    """Return the number of classes of encoded labels."""
+    assert y is not None
+    return int(y.max()) + 1
+
+
+class Rule(Protocol):
+    """What a criterion says of the labels that it takes."""
+
+    @property
+    def supervision(self) -> str:
+        """Return "none", "full" or "semi"."""
+
+    @property
+    def targets(self) -> bool:
+        """Return whether real-valued or multi-label targets are accepted."""
+
+    @property
+    def fewest_per_class(self) -> int:
+        """Return the number of samples that each class must have."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +97,12 @@ class Labels:
     @property
     def known(self) -> Array | None:
         """Which samples are labelled; None where there are no labels at all."""
-        if self.targets is not None:
-            return np.all(np.isfinite(self.targets), axis=1)
-        return None if self.y is None else self.y >= 0
+        return None if self.bound is None else are_known(self.bound)
 
     def held_out(self, n: int, fraction: float, rng: np.random.RandomState) -> Array:
-        """Rows of a part of the labelled samples, some of each class; of all n where there are no labels."""
+        """Draw the rows of a part of the labelled samples, some of each class; of all n where there are no labels."""
         if self.y is not None and np.bincount(self.y[self.y >= 0]).min() < 2:
-            raise ValueError("validation_fraction holds out samples of each class, but there is a class of one sample.")
+            raise ValueError("Early stopping holds out samples of each class, but there is a class of one sample.")
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
@@ -51,13 +111,13 @@ class Labels:
         return np.asarray(np.sort(usable[held]))
 
     def take(self, rows: Array) -> Labels:
-        """Those of some samples."""
+        """Return those of some samples."""
         y, targets = (None if part is None else part[rows] for part in (self.y, self.targets))
         return Labels(y, self.classes, targets)
 
 
-def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
-    """Labels for a criterion; an unsupervised one ignores them."""
+def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
+    """Return labels for a criterion; an unsupervised one ignores them."""
     if criterion.supervision == "none":
         return Labels()
     if y is None:
@@ -72,19 +132,19 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     semi = criterion.supervision == "semi"
-    _refuse_nothing(y)
     if semi and y.dtype.kind in "UO" and np.any(y == "-1"):
         y = np.where(y == "-1", UNLABELLED, y.astype(object))  # what numpy makes of −1 in a list of words
-    if not semi and _has_words(y) and not labelled(y).all():
-        bare = np.flatnonzero(~labelled(y))
+    _refuse_nothing(y, semi)
+    if not semi and _has_words(y) and not is_labelled(y).all():
+        bare = np.flatnonzero(~is_labelled(y))
         raise ValueError(
             f"{len(bare)} sample(s) have no label (-1 among words, first: row {bare[0]}), but {kind} needs one for "
             "each: leave them out, or use sda, slap or smvr."
         )
-    check_classification_targets(y[labelled(y)].astype(str) if semi and y.dtype == object else y)
-    known = labelled(y) if semi else np.ones(len(y), bool)
+    _check_are_classes(kind, y[is_labelled(y)] if semi else y, semi)
+    known = is_labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
-    if not semi and len(classes) > 2 and not (labelled(y) & (y.astype(str) != "-1")).all():
+    if not semi and len(classes) > 2 and not (is_labelled(y) & (y.astype(str) != "-1")).all():
         warn(f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.")
     if len(classes) < 2:
         raise ValueError(
@@ -99,12 +159,25 @@ def check_labels(criterion: Criterion, X: Any, y: Any, name: str) -> Labels:
     return Labels(encoded, classes)
 
 
-def _refuse_nothing(y: Array) -> None:
-    """Say how to mark unlabelled samples where None, NaN or empty texts are meant to."""
-    if y.dtype.kind not in "OU":
-        nothing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+def _check_are_classes(kind: str, y: Array, semi: bool) -> None:
+    try:
+        check_classification_targets(y.astype(str) if semi and y.dtype == object else y)
+    except ValueError as error:
+        if "continuous" not in str(error):
+            raise
+        raise ValueError(
+            f"{error} {kind} needs classes. For real-valued targets use mvr, or smvr where some are missing."
+        ) from error
+
+
+def _refuse_nothing(y: Array, semi: bool) -> None:
+    """Refuse empty texts, and None or NaN where every sample needs a label; say how to mark unlabelled samples."""
+    if y.dtype.kind == "f":
+        nothing = np.isnan(y) & (not semi)
+    elif y.dtype.kind in "OU":
+        nothing = np.array([label == "" or (not semi and (label is None or label != label)) for label in y], bool)
     else:
-        nothing = np.array([label is None or label == "" or label != label for label in y], bool)
+        return
     if nothing.any():
         first = int(np.flatnonzero(nothing)[0])
         raise ValueError(
@@ -113,7 +186,7 @@ def _refuse_nothing(y: Array) -> None:
         )
 
 
-def _check_sizes(criterion: Criterion, classes: Array, counts: Array) -> None:
+def _check_sizes(criterion: Rule, classes: Array, counts: Array) -> None:
     fewest = criterion.fewest_per_class
     if counts.min() < fewest:
         alone = ", ".join(str(label) for label in classes[counts < fewest][:5])
@@ -171,7 +244,7 @@ def check_targets(y: Any, missing: bool = True) -> Array:
     return targets
 
 
-def _check_targets(criterion: Criterion, X: Any, y: Any) -> Array:
+def _check_targets(criterion: Rule, X: Any, y: Any) -> Array:
     targets = check_targets(y, criterion.supervision == "semi")
     check_consistent_length(X, targets)
     known = np.all(np.isfinite(targets), axis=1)

@@ -1,0 +1,287 @@
+"""What the joint and the classical estimator share: checks, predictions, scores, nested parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from ..criteria import criterion_named
+from ..embedding import Neighbours
+from ..labels import Labels, check_targets, is_labelled
+from ..messages import warn
+
+Array = NDArray[Any]
+
+FLOATS = [np.float64, np.float32]
+_OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+OF_SOME_FITS = ("classes_", "regression_", "transduction_")  # fitted attributes that not every fit has
+
+
+def refuse_stacks(X: Any) -> None:
+    """Say what to do with a stack of pictures (n, height, width)."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) > 1:
+        shape = (len(X), *np.shape(X[0]))
+    if len(shape) > 2:
+        raise ValueError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: X has shape {tuple(shape)}, but each "
+            "picture should be a row. Use X.reshape(len(X), -1)."
+        )
+
+
+def _has_classes(model: Any) -> bool:
+    """Return whether the model knows classes, or would if it were fitted with labels."""
+    return hasattr(model, "classes_") or not hasattr(model, "embedding_")
+
+
+def _predicts(model: Any) -> bool:
+    return _has_classes(model) or hasattr(model, "regression_")
+
+
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave the model as it was where a fit fails: not fitted, or as the last fit left it.
+
+    What scikit-learn's callbacks have left in the model stays, for they are still to be ended by it.
+    """
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        under_way = {name: vars(model)[name] for name in _OF_CALLBACKS if name in vars(model)}
+        model.__dict__.clear()
+        model.__dict__.update(before | under_way)
+        raise
+
+
+class NestedParameters(BaseEstimator):
+    """Parameters that are frozen dataclasses, whose fields can be searched: ``prior__l1``, ``criterion__k_within``."""
+
+    _nested: ClassVar[tuple[str, ...]] = ("criterion", "prior", "views", "solver", "early_stopping")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also those of prior, criterion, views and solver, as ``prior__l1`` for instance.
+
+        Returns
+        -------
+        params : dict
+
+        """
+        params = super().get_params(deep)
+        if deep:
+            for name in self._nested:
+                value = params.get(name)
+                if dataclasses.is_dataclass(value):
+                    params |= {
+                        f"{name}__{field.name}": getattr(value, field.name) for field in dataclasses.fields(value)
+                    }
+        return params
+
+    def set_params(self, **params: Any) -> Any:
+        """Set the parameters of this estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters; ``prior__l1=0.1`` replaces one field of the prior. A criterion given by name is replaced by its
+            object.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        inner: dict[str, dict[str, Any]] = {}
+        for key in list(params):
+            name, _, field = key.partition("__")
+            if field and name in self._nested and name in self._get_param_names():
+                inner.setdefault(name, {})[field] = params.pop(key)
+        super().set_params(**params)
+        for name, fields in inner.items():
+            setattr(self, name, _replaced(name, self._whole(name), fields))
+        return self
+
+    def _whole(self, name: str) -> Any:
+        value = getattr(self, name)
+        return criterion_named(value) if name == "criterion" else value
+
+
+def _replaced(name: str, value: Any, fields: dict[str, Any]) -> Any:
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        given = next(iter(fields))
+        raise ValueError(f"{name}__{given} cannot be set: {name} is {value!r}. Set {name} to an object first.")
+    known = [field.name for field in dataclasses.fields(value) if field.init]
+    for field in fields:
+        if field not in known:
+            raise ValueError(f"Invalid parameter {field!r} of {name}={value!r}. Valid parameters are: {known!r}.")
+    return dataclasses.replace(value, **fields)
+
+
+class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters, ABC):
+    """A transformer X -> embedding (n, l) that maximises a trace quotient, and a classifier or regressor on top."""
+
+    criterion: Any
+    n_components: int | None
+
+    @abstractmethod
+    def _embedding_of(self, X: Any) -> Array:
+        """Return :meth:`transform` as an array, whatever ``set_output`` says."""
+
+    @abstractmethod
+    def _plain_embedding(self, X: Any) -> Array:
+        """Return the embedding before it is centred and scaled."""
+
+    def _remember(self, fitted: dict[str, Any], y: Any) -> None:
+        """Set the fitted attributes; those that only some fits have do not outlive the last one."""
+        for of_last_fit in OF_SOME_FITS:
+            self.__dict__.pop(of_last_fit, None)
+        labels: Labels = fitted["_training"]
+        if labels.bound is None and y is not None:  # an unsupervised criterion: labels serve predictions alone
+            fitted |= _classes_beside(y, len(fitted["embedding_"]))
+        self.__dict__.update(fitted)
+        self._neighbours = None if self._training.y is None else self._voters()
+
+    def _voters(self) -> Neighbours:
+        known = self._training.y >= 0
+        return Neighbours.of(self.embedding_[known], self._training.y[known])
+
+    @available_if(_predicts)
+    def predict(self, X: Any) -> Array:
+        """Predict the class of each sample, or its targets.
+
+        Classes are those of the nearest training samples in the embedding; see :meth:`predict_proba`. Real-valued
+        targets, of mvr and smvr, come from a ridge regression on the embedding.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+
+        """
+        check_is_fitted(self)
+        if self._training.targets is None:
+            return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        values = np.asarray(self.regression_.predict(np.asarray(self._plain_embedding(X), float)))
+        return values.ravel() if self._training.targets.shape[1] == 1 else values
+
+    @available_if(_has_classes)
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probability of each class.
+
+        The 50 nearest training samples in the embedding vote with weights that fall with the distance. How fast they
+        fall is chosen by leaving out one training sample at a time.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+
+        """
+        check_is_fitted(self)
+        if self._training.y is None:
+            raise ValueError("There are no classes to predict: fit was called without labels.")
+        voters = self.__dict__.get("_neighbours") or self._voters()
+        return voters.probabilities(self._embedding_of(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Their labels or targets.
+
+        Returns
+        -------
+        score : float
+
+        """
+        check_is_fitted(self)
+        if y is None:
+            raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
+        if self._training.targets is not None:
+            targets = check_targets(y)
+            rows = np.all(np.isfinite(targets), axis=1)
+            predicted = np.asarray(self.predict(X)).reshape(targets.shape)
+            return float(r2_score(targets[rows], predicted[rows], multioutput="variance_weighted"))
+        new = column_or_1d(y)
+        check_consistent_length(X, new)
+        known = is_labelled(new) if criterion_named(self.criterion).supervision == "semi" else np.ones(len(new), bool)
+        if len(new) and not known.any():
+            raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
+        predicted = self.predict(X)
+        truth, learned = _comparable(new[known], self.classes_), {*self.classes_.tolist()}
+        strange = [label for label in truth.tolist() if label not in learned]
+        if strange:
+            warn(
+                f"{len(strange)} of {len(truth)} samples have a label that the model has not learned (first: "
+                f"{strange[0]}) and count as wrong. In searches pass cv=StratifiedKFold(5, shuffle=True)."
+            )
+        return float(np.mean(predicted[known] == truth))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.projection_.shape[1])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        try:
+            criterion = criterion_named(self.criterion)
+        except ValueError:
+            return tags
+        tags.target_tags.required = criterion.supervision != "none"
+        tags.target_tags.multi_output = criterion.targets
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _classes_beside(y: Any, n: int) -> dict[str, Any]:
+    """Return labels given to an unsupervised fit as fitted attributes, where they are classes."""
+    values = np.asarray(y)
+    try:
+        suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")
+    except ValueError:  # NaN, or a mixture of types
+        suitable = False
+    if not suitable:
+        return {}
+    classes, encoded = np.unique(values.ravel(), return_inverse=True)
+    if len(classes) < 2:
+        return {}
+    return {"classes_": classes, "_training": Labels(encoded, classes)}
+
+
+def _comparable(labels: Array, classes: Array) -> Array:
+    """Return labels as numbers where the classes are, as words where these are words."""
+    numbers = classes.dtype.kind in "biuf"
+    if (labels.dtype.kind in "biuf") == numbers:
+        return labels
+    return labels.astype(classes.dtype if numbers else classes.dtype.kind)

@@ -1,0 +1,84 @@
+"""How a model is learned: settings that are rarely touched, as small objects."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .problem import METHODS
+
+
+def _require(owner: Any, name: str, good: bool, expected: str) -> None:
+    if not good:
+        raise ValueError(f"{name} of {type(owner).__name__} must be {expected}, got {getattr(owner, name)!r}.")
+
+
+def _is_weight(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How dictionary and projection are learned together.
+
+    Parameters
+    ----------
+    method : {"eliminate", "joint"}, default="eliminate"
+        "eliminate" takes the best U for each D and moves D alone. "joint" moves both by conjugate gradients on the
+        product manifold, as in the paper.
+    tol : float, default=1e-5
+        Stop when the objective rises by less than this, relative to its size, in two steps.
+    refresh_every : int, default=2
+        Steps after which criteria that balance pairs of classes (lda, mfa, mvr, sda, smvr) compute their weights anew.
+        Search directions are kept.
+    mu_coherence : float, default=0.0
+        Weight μ₁ of the coherence of the atoms.
+    mu_proximity : float, optional
+        Weight μ₂ of the distance from the first dictionary; by default chosen from criterion and data.
+
+    """
+
+    method: str = "eliminate"
+    tol: float = 1e-5
+    refresh_every: int = 2
+    mu_coherence: float = 0.0
+    mu_proximity: float | None = None
+
+    def __post_init__(self) -> None:
+        _require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}")
+        _require(self, "tol", _is_weight(self.tol), "a number, not negative")
+        _require(self, "refresh_every", _is_count(self.refresh_every), "a positive whole number")
+        _require(self, "mu_coherence", _is_weight(self.mu_coherence), "a number, not negative")
+        good = self.mu_proximity is None or _is_weight(self.mu_proximity)
+        _require(self, "mu_proximity", good, "a number, not negative, or None")
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Hold out a part of the samples, and take the number of steps that is best on them.
+
+    The model is then learned from all samples with that number of steps.
+
+    Parameters
+    ----------
+    fraction : float, default=0.2
+        The part of the samples that is held out; of the labelled ones where there are labels.
+    patience : int, default=5
+        Stop after so many steps without a better score.
+
+    """
+
+    fraction: float = 0.2
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        good = isinstance(self.fraction, numbers.Real) and 0 < float(self.fraction) < 1
+        _require(self, "fraction", good, "a number between 0 and 1")
+        _require(self, "patience", _is_count(self.patience), "a positive whole number")
