@@ -24,7 +24,8 @@ from sklearn.decomposition import sparse_encode
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from sparlow import ElasticNet, __version__, encode, objective, optimality_gap, pullback
+from sparlow import __version__, encode, objective, optimality_gap, pullback
+from sparlow.priors import ElasticNet
 
 DATA = os.environ.get("SPARLOW_DATA")
 
@@ -180,7 +181,8 @@ import json, resource, sys, time
 sys.path.insert(0, {here!r})
 import numpy as np
 from coding import load
-from sparlow import ElasticNet, encode
+from sparlow import encode
+from sparlow.priors import ElasticNet
 X, y = load("mnist")
 order = np.random.default_rng(0).permutation(len(X))
 D = X[order[:1000]]

@@ -24,7 +24,8 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from coding import DATA, load, median_seconds
-from sparlow import ElasticNet, __version__, encode, objective
+from sparlow import __version__, encode, objective
+from sparlow.priors import ElasticNet
 from sparlow.dictionaries import class_union, ksvd, omp, online, rls_dla, samples
 
 LASSO = ElasticNet(0.1, 0.0)

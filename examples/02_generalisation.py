@@ -16,7 +16,9 @@ from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from sparlow import LDA, ElasticNet, SparLow, plots
+from sparlow import SparLow, plots
+from sparlow.criteria import LDA
+from sparlow.priors import ElasticNet
 
 PLAIN, TINY = LDA(balance=0), 1e-4
 SETTINGS = {

@@ -20,7 +20,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import LabelBinarizer, normalize
 
-from sparlow import ElasticNet, encode, optimality_gap, plots, pullback
+from sparlow import encode, optimality_gap, plots, pullback
+from sparlow.priors import ElasticNet
 
 
 def class_wise_atoms(X, y, per_class, rng):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparlow import Prior, encode, optimality_gap
+from sparlow import encode, optimality_gap
+from sparlow.priors import Prior
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from sparlow import ElasticNet, KLDivergence, criteria, manifolds
+from sparlow import criteria, manifolds
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.dictionaries import ksvd, online, rls_dla, samples
 
 ROOT = pathlib.Path(__file__).parents[1]

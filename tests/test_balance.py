@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
-from sparlow import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, SparLow, graphs
+from sparlow import SparLow, graphs
+from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR
 from sparlow.criteria import balance
 from sparlow.criteria.propagation import surest
 from sparlow.estimators.labels import Labels

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from sparlow import ElasticNet, optimality_gap
+from sparlow import optimality_gap
+from sparlow.priors import ElasticNet
 from sparlow.images import (
     Bag,
     Codebook,

@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
-from sparlow import ElasticNet, KLDivergence, encode, objective, optimality_gap
+from sparlow import encode, objective, optimality_gap
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow._kernels.algebra import extend_factor, shrink_factor
 from tests import cases
 
@@ -410,7 +411,8 @@ _BITS = """
 import hashlib
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
-from sparlow import ElasticNet, encode
+from sparlow import encode
+from sparlow.priors import ElasticNet
 X = normalize(load_digits().data)
 codes = encode(X, X[:100], ElasticNet(0.1, 0.2), n_jobs=1)
 print(hashlib.sha256(codes.data.tobytes()).hexdigest())

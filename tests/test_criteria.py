@@ -9,7 +9,8 @@ from scipy.linalg import subspace_angles
 from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
-from sparlow import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, SparLow, TraceQuotient, trace_ratio
+from sparlow import SparLow, TraceQuotient, trace_ratio
+from sparlow.criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR
 from sparlow.criteria import CRITERIA, criterion_named
 from tests import cases
 from tests.test_graphs import degree_minus, mean_degree_one, nearest, scatters

@@ -12,7 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import check_estimator
 
-from sparlow import ElasticNet, KLDivergence, encode, objective
+from sparlow import encode, objective
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.defaults import default_n_atoms, default_prior
 from sparlow.dictionaries import LEARNERS, class_union, ksvd, learn_dictionary, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew

@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparlow import LAP, Criterion, ElasticNet, KLDivergence, SparLow, TraceQuotient, encode
+from sparlow import SparLow, TraceQuotient, encode
+from sparlow.criteria import Criterion, LAP
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.criteria import Quotient
 from sparlow.graphs import centring
 from tests import cases

@@ -97,7 +97,8 @@ def test_second_process_compiles_no_kernel_whatever_the_prior_and_the_layout(tmp
     code = """
 import sys, numpy as np, scipy.sparse as sp, json
 from numba.core import event
-from sparlow import ElasticNet, KLDivergence, dictionaries, encode, pullback
+from sparlow import dictionaries, encode, pullback
+from sparlow.priors import ElasticNet, KLDivergence
 X = np.eye(3)
 prior = ElasticNet(0.1)
 if sys.argv[1:]:

@@ -14,7 +14,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sparlow import MFA, ElasticNet, KLDivergence, SparLow, TraceQuotient
+from sparlow import SparLow, TraceQuotient
+from sparlow.criteria import MFA
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.criteria import criterion_named
 from sparlow.parallel import chunks
 from tests import cases

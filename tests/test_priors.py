@@ -14,7 +14,8 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from sparlow import ElasticNet, KLDivergence, _kernels, encode
+from sparlow import _kernels, encode
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
 pytestmark = pytest.mark.interpreted

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparlow import ElasticNet, KLDivergence, encode, pullback
+from sparlow import encode, pullback
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.coding import _solve_woodbury
 from tests import cases
 

@@ -8,7 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from sparlow import ElasticNet, SparLow, TraceQuotient
+from sparlow import SparLow, TraceQuotient
+from sparlow.priors import ElasticNet
 from tests.digits import SEMI, X_NEW, Y_NEW, X, Y, linear_data, small
 
 

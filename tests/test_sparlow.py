@@ -8,7 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
-from sparlow import LDA, SLAP, ElasticNet, SparLow, TraceQuotient, encode, problem, trace_ratio
+from sparlow import SparLow, TraceQuotient, encode, problem, trace_ratio
+from sparlow.criteria import LDA, SLAP
+from sparlow.priors import ElasticNet
 from sparlow.dictionaries import unit_samples
 from tests import cases
 from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, labels_for, small

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, models, save
+from sparlow import SparLow, encode, load, models, save
+from sparlow.priors import ElasticNet
+from sparlow.views import Shifts, Views
 from sparlow.cli import main
 from sparlow.defaults import default_prior
 from sparlow.estimators import start
@@ -133,7 +135,7 @@ def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
     assert np.isfinite(model.history_["held_out"]).all()
     np.testing.assert_allclose(model.embedding_, model.transform(X.astype(np.float32)), atol=1e-4)
     save(model, tmp_path / "m.sparlow")
-    again = load_model(tmp_path / "m.sparlow")
+    again = load(tmp_path / "m.sparlow")
     assert again.views == Shifts(1)
     np.testing.assert_array_equal(again.transform(X_NEW), model.transform(X_NEW))
 
@@ -199,7 +201,7 @@ def test_files_from_before_there_were_views_are_read(tmp_path):
     content = {"format": models.FORMAT, "version": "0.1.0"}
     fields = {"model": model, "image_shape": None, "labels": None, "feature_names": None, "data": {}}
     io.dump(content | fields, tmp_path / "old.sparlow")
-    np.testing.assert_array_equal(load_model(tmp_path / "old.sparlow").transform(X_NEW), expected)
+    np.testing.assert_array_equal(load(tmp_path / "old.sparlow").transform(X_NEW), expected)
 
 
 def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
@@ -227,7 +229,7 @@ def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tm
     out = str(tmp_path / "m.sparlow")
     words = ["fit", str(tmp_path / "digits.npz"), "--shifts", "1", "--n-atoms", "60", "--max-iter", "1", "-o", out]
     assert main(words) == 0
-    assert load_model(out).views == Shifts(1, (8, 8))
+    assert load(out).views == Shifts(1, (8, 8))
     np.savez(tmp_path / "rows.npz", X=X[:, :60], y=Y)
     assert main(["fit", str(tmp_path / "rows.npz"), *words[2:]]) == 2
     assert "--shifts moves pictures" in capsys.readouterr().err

@@ -7,7 +7,9 @@ samples as they are, for the classical methods.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,72 +29,102 @@ _WHOLE = Bound()
 _KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative
 _DENSE = 0.5  # share of nonzero features from which on they are stored as a dense array
 _BATCH = 1024  # rows that are converted to double precision at once
+_COLUMNS = 512  # columns that a structure is applied to at once
 
 
 class Rows:
-    """A representation given as a matrix Φ (n, w), dense or sparse.
+    """A representation given as matrices side by side, Φ = [Φ₁, Φ₂, …] (n, w), each dense or sparse.
 
     Parameters
     ----------
-    matrix : array or csr_array of shape (n, w)
+    *blocks : arrays or csr_arrays of shape (n, wᵢ)
     n_jobs : int, optional
         Threads of :meth:`form`.
 
     """
 
-    def __init__(self, matrix: Any, n_jobs: int | None = None) -> None:
-        self.matrix = matrix
+    def __init__(self, *blocks: Any, n_jobs: int | None = None) -> None:
+        self.blocks = blocks
         self.n_jobs = n_jobs
 
     @property
     def shape(self) -> tuple[int, int]:
         """Samples and features, (n, w)."""
-        return self.matrix.shape
+        return int(self.blocks[0].shape[0]), sum(int(block.shape[1]) for block in self.blocks)
+
+    @property
+    def slices(self) -> list[slice]:
+        """The columns of each block."""
+        ends = np.cumsum([0, *(block.shape[1] for block in self.blocks)])
+        return [slice(a, b) for a, b in itertools.pairwise(ends.tolist())]
 
     @functools.cached_property
     def mean(self) -> Array:
         """The mean of the rows, (w,)."""
-        return np.asarray(self.matrix.mean(axis=0, dtype=float), float).ravel()
+        return np.concatenate([np.asarray(block.mean(axis=0, dtype=float), float).ravel() for block in self.blocks])
 
     @functools.cached_property
     def squares(self) -> float:
         """The squared Frobenius norm, the sum of all squared entries."""
-        entries = self.matrix.data if sp.issparse(self.matrix) else self.matrix
-        return float(np.sum(np.square(entries, dtype=float)))
+        return sum(float(np.sum(np.square(_entries_of(block), dtype=float))) for block in self.blocks)
 
     @property
     def nnz(self) -> int:
         """The number of nonzero entries."""
-        return int(self.matrix.nnz if sp.issparse(self.matrix) else np.count_nonzero(self.matrix))
+        return sum(int(np.count_nonzero(_entries_of(block))) for block in self.blocks)
 
     @functools.cached_property
     def used(self) -> Array:
         """Which features are not zero in all samples, (w,)."""
-        if sp.issparse(self.matrix):
-            return np.bincount(self.matrix.indices, minlength=self.shape[1]) > 0
-        return np.any(self.matrix, axis=0)
+        return np.concatenate([_used(block) for block in self.blocks])
 
     def __matmul__(self, U: Array) -> Array:
         """Return ΦU (n, l) in double precision."""
-        if self.matrix.dtype == np.float64:
-            return np.asarray(self.matrix @ U, float)
-        out = np.empty((self.shape[0], U.shape[1]))
-        for rows in gen_batches(self.shape[0], _BATCH):  # bounds the copy in double precision
-            out[rows] = self.matrix[rows].astype(float) @ U
+        out = np.zeros((self.shape[0], U.shape[1]))
+        for block, columns in zip(self.blocks, self.slices, strict=True):
+            for rows in _batches(block):
+                out[rows] += block[rows].astype(float, copy=False) @ U[columns]
         return out
 
-    def rmatmul(self, E: Array) -> Array:
-        """Return ΦᵀE (w, l) in double precision."""
-        if self.matrix.dtype == np.float64:
-            return np.asarray(self.matrix.T @ E, float)
+    def rmatmul(self, E: Any) -> Array:
+        """Return ΦᵀE (w, l) in double precision, for a dense or sparse E (n, l)."""
         out = np.zeros((self.shape[1], E.shape[1]))
-        for rows in gen_batches(self.shape[0], _BATCH):
-            out += self.matrix[rows].astype(float).T @ E[rows]
+        for block, columns in zip(self.blocks, self.slices, strict=True):
+            for rows in _batches(block):
+                part = block[rows].astype(float, copy=False).T @ E[rows]
+                out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
     def form(self, S: Structure) -> Array:
         """Return ΦᵀSΦ (w, w) in double precision."""
-        return S.form(self.matrix, self.n_jobs)
+        if len(self.blocks) == 1:
+            return S.form(self.blocks[0], self.n_jobs)
+        out = np.empty((self.shape[1],) * 2)
+        for i, (block, columns) in enumerate(zip(self.blocks, self.slices, strict=True)):
+            out[columns, columns] = S.form(block, self.n_jobs)
+            for other, others in zip(self.blocks[:i], self.slices[:i], strict=True):
+                for some in gen_batches(block.shape[1], _COLUMNS):  # bounds the dense product of S
+                    dense = block[:, some].toarray() if sp.issparse(block) else block[:, some]
+                    cross = np.asarray(other.T @ (S @ np.asarray(dense, float)), float)
+                    out[others, columns.start + some.start : columns.start + some.stop] = cross
+            out[columns, : columns.start] = out[: columns.start, columns].T
+        return out
+
+
+def _entries_of(block: Any) -> Array:
+    return block.data if sp.issparse(block) else block
+
+
+def _used(block: Any) -> Array:
+    if sp.issparse(block):
+        return np.bincount(block.indices, minlength=block.shape[1]) > 0
+    return np.any(block, axis=0)
+
+
+def _batches(block: Any) -> Any:
+    """Cut the rows of a block so that a copy in double precision stays small; all at once where none is made."""
+    n = block.shape[0]
+    return [slice(0, n)] if block.dtype == np.float64 else gen_batches(n, _BATCH)
 
 
 @dataclass(frozen=True)
@@ -106,6 +138,8 @@ class Samples:
     prior : Prior
     views : Bound, optional
         Views of each sample; by default the sample itself.
+    weights : (float, float), default=(1, 0)
+        Weights α and γ of codes and sample in the representation [αφ(x), γx]; a part of weight zero is left out.
     n_jobs : int, optional
 
     """
@@ -113,6 +147,7 @@ class Samples:
     X: Any
     prior: Prior
     views: Bound = _WHOLE
+    weights: tuple[float, float] = (1.0, 0.0)
     n_jobs: int | None = None
 
     def __len__(self) -> int:
@@ -124,7 +159,12 @@ class Samples:
 
     def take(self, rows: Any) -> Samples:
         """Return some of the samples."""
-        return Samples(self.X[rows], self.prior, self.views, self.n_jobs)
+        return dataclasses.replace(self, X=self.X[rows])
+
+    def width(self, n_atoms: int) -> int:
+        """Return the number of features that r atoms give."""
+        codes, beside = self.weights
+        return (self.views.width(n_atoms) if codes else 0) + (int(self.X.shape[1]) if beside else 0)
 
     def vectors(self, count: int, rng: np.random.RandomState) -> Any:
         """Return what atoms are learned from: the samples, or ``count`` of their views drawn at random."""
@@ -150,22 +190,36 @@ class Coded(Rows):
     samples : Samples
     coder : Coder
         The dictionary they are coded at.
-    matrix : array or csr_array of shape (n, w)
-        Their features: the codes, or pooled codes of views.
+    features : array or csr_array of shape (n, width)
+        Their codes, or the pooled codes of their views.
     codes : csr_array of shape (n · views, r), optional
         Codes of all views; None where they were too many to be kept.
 
     """
 
-    def __init__(self, samples: Samples, coder: Coder, matrix: Any, codes: sp.csr_array | None) -> None:
-        super().__init__(matrix, samples.n_jobs)
-        self.samples, self.coder, self.codes = samples, coder, codes
+    def __init__(self, samples: Samples, coder: Coder, features: Any, codes: sp.csr_array | None) -> None:
+        (alpha, gamma), X = samples.weights, samples.X
+        blocks = ([features if alpha == 1 else features * features.dtype.type(alpha)] if alpha else []) + (
+            [X if gamma == 1 else X * X.dtype.type(gamma)] if gamma else []
+        )
+        super().__init__(*blocks, n_jobs=samples.n_jobs)
+        self.samples, self.coder, self.features, self.codes = samples, coder, features, codes
+
+    def weighted(self, weights: tuple[float, float]) -> Coded:
+        """Return the same codes with other weights of codes and samples."""
+        return Coded(dataclasses.replace(self.samples, weights=weights), self.coder, self.features, self.codes)
 
     def pullback(self, left: Array, right: Array, scale: float) -> Array:
         """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w)."""
-        samples, views, dtype = self.samples, self.samples.views, self.matrix.dtype
+        samples, views, features = self.samples, self.samples.views, self.features
+        alpha, _ = samples.weights
+        if not alpha:  # no code has a part in the representation
+            return np.zeros(self.coder.dictionary.shape)
+        right = alpha * right[:, : features.shape[1]]
+        scale = alpha * alpha * scale
         if views.whole:
-            return np.asarray(self.coder.pullback(samples.X, self.matrix, (left, right, scale)), float)
+            return np.asarray(self.coder.pullback(samples.X, features, (left, right, scale)), float)
+        dtype = features.dtype
         right = right.astype(dtype, copy=False)
         slope = np.zeros(self.coder.dictionary.shape)
         for part in views.parts(len(samples), samples.X.shape[1]):
@@ -173,8 +227,8 @@ class Coded(Rows):
             codes = self.coder.codes(cut) if codes is None else codes
             gradient = left[part].astype(dtype, copy=False) @ right
             if scale:
-                features = self.matrix[part]
-                gradient += dtype.type(scale) * (features.toarray() if sp.issparse(features) else features)
+                own = features[part]
+                gradient += dtype.type(scale) * (own.toarray() if sp.issparse(own) else own)
             entries = views.pull(codes, np.ascontiguousarray(gradient))
             slope += self.coder.slope(cut, codes, functools.partial(_entries, codes, entries))
         return slope
@@ -188,14 +242,14 @@ class Coded(Rows):
 
     def without_codes(self) -> Coded:
         """Return the features alone, which take less memory where there are views."""
-        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.matrix, None)
+        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.features, None)
 
 
 def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool = True) -> Coded:
     """Code samples with a coder; without ``keep`` the codes of views are let go, which suits samples to be embedded."""
     views, X = samples.views, samples.X
     if views.whole:
-        codes = coder.codes(X, None if near is None else near.matrix)
+        codes = coder.codes(X, None if near is None else near.features)
         return Coded(samples, coder, codes, codes)
     stacked: list[Any] = []
     kept: list[sp.csr_array] | None = [] if keep else None

@@ -1,59 +1,251 @@
-"""From features to the embedding that ``transform`` returns, and from there to classes."""
+"""From features to the embedding that ``transform`` returns, and from there to classes.
+
+The trace quotient fixes a subspace. Distances within it are those of the features, and directions in which classes
+scatter much count as much as others. The whitened embedding is the solution of the ratio trace instead,
+
+    max tr((WᵀBW)⁻¹ WᵀAW),  WᵀBW = I,
+
+so that the denominator of the criterion, the scatter within classes for lda, is the same in all directions. The
+features are [φ(x), x], each part with a ridge of its own: with an infinite ridge on the codes it is the classical
+method on the samples.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
-from .coded import Rows
+from .coded import Coded, Rows
+from .criteria import Quotient
+from .graphs import Structure
+from .parallel import Threads
 
 Array = NDArray[Any]
+
+RIDGES = (0.1, 0.3, 1.0, np.inf)  # of the codes, in multiples of their mean variance per dimension
+RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
+USUAL = (0.3, 0.1)  # where nothing can be held out to choose by
+_JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """The map y = (φ − φ̄)U, scaled to unit norm; or y = φU as it is.
+    """The map y = (φ − φ̄)W.
 
     Parameters
     ----------
     projection : array of shape (w, l)
+        W.
     centre : array of shape (l,)
-        φ̄U, φ̄ the mean of the training samples.
-    radius : float
-        Root mean square distance of the training samples from their mean.
-    unit : bool
-        Centre, and scale each sample to unit norm. In one dimension, where only the sign would be left, all samples are
-        divided by the radius instead.
+        φ̄W, φ̄ the mean of the training samples.
 
     """
 
     projection: Array
     centre: Array
-    radius: float
-    unit: bool
 
     @classmethod
-    def of(cls, projection: Array, coded: Rows, unit: bool) -> Embedding:
+    def of(cls, projection: Array, coded: Rows) -> Embedding:
         """Return the map for a projection, centred on the training samples."""
-        Y = coded @ projection
-        centre = Y.mean(axis=0)
-        return cls(projection, centre, float(np.sqrt(np.mean(np.sum((Y - centre) ** 2, axis=1)))), unit)
+        return cls(projection, coded.mean @ projection)
 
     def __call__(self, coded: Rows) -> Array:
         """Return the embedding (n, l)."""
-        Y = coded @ self.projection
-        if not self.unit:
-            return Y
-        Y = Y - self.centre
-        if Y.shape[1] == 1:
-            return Y / self.radius if self.radius > 0 else Y
-        norms = np.linalg.norm(Y, axis=1, keepdims=True)
-        return np.divide(Y, norms, out=np.zeros_like(Y), where=norms > 0)
+        return coded @ self.projection - self.centre
+
+
+def block_weights(
+    coded: Coded, ridges: tuple[float, float], n_samples: int | None = None
+) -> tuple[tuple[float, float], float]:
+    """Return the weights (α, γ) of codes and samples, and the one ridge that then stands for both ridges.
+
+    A ridge is a multiple of the mean variance of its part, tr(ZᵀΠZ)/n over min(n, width). Where ``coded`` is a part of
+    the samples, n_samples is the number of all.
+    """
+    own, beside = (_mean_variance(block, n_samples) for block in (coded.features, coded.samples.X))
+    a, b = ridges[0] * own, ridges[1] * beside
+    if not np.isfinite(a):
+        return (0.0, 1.0), b
+    return (1.0, float(np.sqrt(a / b)) if np.isfinite(b) else 0.0), a
+
+
+def _mean_variance(block: Any, n_samples: int | None = None) -> float:
+    rows = Rows(block)
+    n, width = rows.shape
+    total = rows.squares / n - float(rows.mean @ rows.mean)
+    return max(total / min(n_samples or n, width), np.finfo(float).tiny)
+
+
+class Ratio:
+    """The ratio trace of a criterion for the features [φ, x], solved for any two ridges.
+
+    What does not depend on the ridges is computed once. Where there are fewer samples than features, the problem is
+    solved in the span of the samples.
+
+    Parameters
+    ----------
+    quotient : Quotient
+        The criterion bound to the training samples.
+    coded : Coded
+        The training samples.
+
+    """
+
+    def __init__(self, quotient: Quotient, coded: Coded) -> None:
+        self.quotient, self.coded = quotient, coded
+        self.sample_span = sum(block.shape[1] for block in (coded.features, coded.samples.X)) > coded.shape[0]
+        parts = [Rows(coded.features, n_jobs=coded.n_jobs), Rows(coded.samples.X, n_jobs=coded.n_jobs)]
+        if self.sample_span:
+            self._grams = [_centred_gram(part) for part in parts]
+        else:
+            both = Rows(coded.features, coded.samples.X, n_jobs=coded.n_jobs)
+            self._top, self._bottom = _numerator(quotient.above, both), both.form(_below(quotient)) / both.shape[0]
+
+    def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
+        """Return the training samples with the weights that the ridges mean, and W (w, l)."""
+        weights, ridge = block_weights(self.coded, ridges)
+        coded = self.coded.weighted(weights)
+        if self.sample_span:
+            K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=True) if weight], axis=0)
+            return coded, solve_in_sample_span(self.quotient, coded, K, ridge, n_components)
+        r, m = self.coded.features.shape[1], self.coded.samples.X.shape[1]
+        scale = np.repeat(weights, (r, m))
+        kept = scale > 0
+        scale = scale[kept]
+        B = self._bottom[np.ix_(kept, kept)] * scale[:, None] * scale
+        B[np.diag_indices_from(B)] += ridge
+        return coded, ratio_trace(self._top.scaled(kept, scale), B, n_components)
+
+
+def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int) -> Array:
+    """Return W (w, l) of the ratio trace for features as they are."""
+    n, width = coded.shape
+    if width > n:
+        return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components)
+    B = coded.form(_below(quotient)) / n
+    B[np.diag_indices_from(B)] += ridge
+    return ratio_trace(_numerator(quotient.above, coded), B, n_components)
+
+
+def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float, n_components: int) -> Array:
+    """Return W = ZᵀC (w, l), the solution in the span of the centred samples Z, given K = ZZᵀ.
+
+    With K = PPᵀ the rows of P stand for the samples: they have the same products, in n dimensions.
+    """
+    n = len(K)
+    K = K + _JITTER * float(np.trace(K)) * np.eye(n)
+    P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    inner = Rows(P)
+    B = inner.form(_below(quotient)) / n
+    B[np.diag_indices_from(B)] += ridge
+    V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
+    C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
+    return coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class _Numerator:
+    """A = TᵀKT with T (c, w) and K (c, c) where that is small, or A itself."""
+
+    T: Array | None
+    core: Array | None
+    A: Array | None
+
+    def scaled(self, kept: Array, scale: Array) -> _Numerator:
+        """Return the numerator of some features, multiplied."""
+        if self.A is None:
+            assert self.T is not None
+            return _Numerator(self.T[:, kept] * scale, self.core, None)
+        return _Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
+
+
+def _numerator(S: Structure, rows: Rows) -> _Numerator:
+    n = rows.shape[0]
+    if S.graph is None and S.factors is not None and not np.any(S.diagonal):
+        assert S.core is not None
+        return _Numerator(rows.rmatmul(S.factors).T, S.core / n, None)
+    return _Numerator(None, None, rows.form(S) / n)
+
+
+def _below(quotient: Quotient) -> Structure:
+    """Return S_B; where it is a total that has S_A in it, the other part, which gives the same directions."""
+    below = quotient.below if quotient.rest is None else quotient.rest
+    assert below is not None
+    return below
+
+
+def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
+    """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
+    L = scipy.linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    if top.A is None:
+        assert top.T is not None
+        assert top.core is not None
+        values, E = np.linalg.eigh(top.core)
+        root = E * np.sqrt(np.maximum(values, 0))
+        C = scipy.linalg.solve_triangular(L, top.T.T @ root, lower=True, check_finite=False)
+        Q = np.linalg.svd(C, full_matrices=False)[0][:, :n_components]
+    else:
+        half = scipy.linalg.solve_triangular(L, top.A, lower=True, check_finite=False)
+        whole = scipy.linalg.solve_triangular(L, half.T, lower=True, check_finite=False)
+        w = len(whole)
+        Q = scipy.linalg.eigh((whole + whole.T) / 2, subset_by_index=[w - n_components, w - 1], check_finite=False)[1]
+        Q = Q[:, ::-1]
+    W = scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
+    largest = np.argmax(np.abs(W), axis=0)
+    return W * np.where(W[largest, np.arange(W.shape[1])] < 0, -1.0, 1.0)
+
+
+def _centred_gram(rows: Rows) -> Array:
+    """Return ZZᵀ (n, n) of the centred rows; only where there are fewer samples than features."""
+    K = np.zeros((rows.shape[0],) * 2)
+    for block in rows.blocks:
+        product = block @ block.T
+        K += product.toarray() if sp.issparse(product) else product
+    mean = K.mean(axis=0)
+    return K - mean - mean[:, None] + mean.mean()
+
+
+def choose_ridges(
+    quotient: Quotient, rest: Coded, held: Coded, n_components: int, score: Callable[[Array, Array], float]
+) -> tuple[tuple[float, float], float]:
+    """Return the two ridges with the best score on held-out samples, and that score.
+
+    ``score(ours, theirs)`` judges the embeddings of the samples learned from and of those held out. Among equals the
+    larger ridges are taken. Where there are views, codes stand alone.
+    """
+    best = (-np.inf, USUAL)
+    with Threads(1):
+        ratio = Ratio(quotient, rest)
+        for ridges in itertools.product(RIDGES, RIDGES_BESIDE if rest.samples.views.whole else (np.inf,)):
+            if np.isinf(ridges).all():
+                continue
+            coded, W = ratio.solve(ridges, n_components)
+            embedding = Embedding.of(W, coded)
+            best = max(best, (score(embedding(coded), embedding(held.weighted(coded.samples.weights))), ridges))
+    return best[1], best[0]
+
+
+def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
+    """Return for each sample whether its nearest neighbour has its class: the mean over distance and angle."""
+    right = np.zeros(len(test))
+    for ours, theirs in ((train, test), (_unit(train), _unit(test))):
+        for rows in gen_batches(len(theirs), 1024):
+            nearest = euclidean_distances(theirs[rows], ours, squared=True).argmin(axis=1)
+            right[rows] += (y[nearest] == truth[rows]) / 2
+    return right
+
+
+def _unit(Y: Array) -> Array:
+    return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 _NEAREST = 50  # neighbours whose votes are counted
@@ -65,7 +257,7 @@ class Neighbours:
     """Classes by the nearest training samples in the embedding, which vote with the weight exp(−β d²).
 
     p(c) = (Σ of the votes of class c + share of c · floor) / (all votes + floor), over the 50 nearest samples. β and
-    the floor are those of the smallest leave-one-out log loss on the training samples.
+    the floor are those of the smallest log loss on held-out samples.
 
     Parameters
     ----------
@@ -83,21 +275,25 @@ class Neighbours:
     floor: float
 
     @classmethod
-    def of(cls, points: Array, labels: Array) -> Neighbours:
-        """Choose bandwidth and floor by the leave-one-out log loss."""
+    def of(cls, points: Array, labels: Array, new: Array | None = None, truth: Array | None = None) -> Neighbours:
+        """Choose bandwidth and floor by the log loss on new samples, or by leaving out one sample at a time."""
         points = np.ascontiguousarray(points, dtype=float)
         plain = cls(points, labels, 1.0, 1e-3)
-        rows = np.unique(np.linspace(0, len(points) - 1, min(_TRIED, len(points))).astype(int))
         if len(points) < 3:
             return plain
-        squares, votes = plain._nearest(points[rows], own=rows)
+        if new is None or truth is None:
+            rows = np.unique(np.linspace(0, len(points) - 1, min(_TRIED, len(points))).astype(int))
+            truth = labels[rows]
+            squares, votes = plain._nearest(points[rows], own=rows)
+        else:
+            squares, votes = plain._nearest(np.asarray(new, float))
         typical = max(float(np.median(squares[:, : max(1, squares.shape[1] // 10)])), np.finfo(float).tiny)
         best = (np.inf, plain)
         for beta in np.geomspace(0.1, 100, 13) / typical:
             for floor in (1e-4, 1e-3, 1e-2, 0.1):
                 tried = cls(points, labels, float(beta), floor)
-                truth = tried._shares(squares, votes)[np.arange(len(rows)), labels[rows]]
-                loss = -float(np.mean(np.log(np.maximum(truth, 1e-15))))
+                given = tried._shares(squares, votes)[np.arange(len(truth)), truth]
+                loss = -float(np.mean(np.log(np.maximum(given, 1e-15))))
                 if loss < best[0]:
                     best = (loss, tried)
         return best[1]

@@ -155,7 +155,7 @@ class ElasticNet(Prior):
 
     Examples
     --------
-    >>> from sparlow import ElasticNet
+    >>> from sparlow.priors import ElasticNet
     >>> ElasticNet(0.1, l2=0.02)
     ElasticNet(l1=0.1, l2=0.02, positive=False)
     >>> ElasticNet(0.1) == ElasticNet(0.1, 1e-3)
@@ -224,7 +224,7 @@ class KLDivergence(Prior):
 
     Examples
     --------
-    >>> from sparlow import KLDivergence
+    >>> from sparlow.priors import KLDivergence
     >>> KLDivergence(0.05)
     KLDivergence(strength=0.05, mean=0.001, threshold=1e-09)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .coded import Coded, Samples
+from .coded import Coded, Rows, Samples
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .messages import warn
@@ -34,6 +34,7 @@ from .tracequotient import best_projection, check_scatter
 Array = NDArray[Any]
 
 _PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
+_WIDE = 2000  # features up to which U is solved for in all directions
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
@@ -70,6 +71,8 @@ class Objective(ABC):
         |f₀|.
     mu_coherence, mu_proximity : float
         μ₁ and μ₂.
+    basis : array of shape (w, k), optional
+        An orthonormal basis of the directions that U may have, where there are too many features to solve for all.
 
     """
 
@@ -81,6 +84,7 @@ class Objective(ABC):
     scale: float
     mu_coherence: float = 0.0
     mu_proximity: float = 0.0
+    basis: Array | None = None
 
     @property
     @abstractmethod
@@ -105,7 +109,7 @@ class Objective(ABC):
         with Threads(1):
             coded = self.samples.coded(D, None if near is None else near.coded)
             if U is None:
-                U = best_for(self.quotient, coded, self.n_components, None if near is None else near.projection)
+                U = self._best(coded, None if near is None else near.projection)
             return self.evaluation(D, coded, U)
 
     def evaluation(self, D: Array, coded: Coded, U: Array, value: Value | None = None) -> Evaluation:
@@ -130,8 +134,16 @@ class Objective(ABC):
             fresh = dataclasses.replace(self, quotient=quotient)
             U = now.projection
             if self._unpack(now.point)[1] is None:
-                U = best_for(quotient, now.coded, self.n_components, U)
+                U = fresh._best(now.coded, U)
             return fresh, fresh.evaluation(now.dictionary, now.coded, U)
+
+    def _best(self, coded: Coded, start: Array | None) -> Array:
+        """Return the best U for samples already coded."""
+        A, B = self.quotient.matrices(_reduced(coded, self.basis))
+        if self.basis is None:
+            return _project(A, B, coded.used, self.n_components, start, _PROJECTION)
+        inner = None if start is None else np.linalg.qr(self.basis.T @ start)[0]
+        return self.basis @ best_projection(A, B, self.n_components, inner, _PROJECTION)[0]
 
     def plain_quotient(self, now: Evaluation) -> float:
         """Return F as the criterion is written, without the weights that balance its pairs."""
@@ -172,7 +184,7 @@ class Together(Objective):
 
     @property
     def manifold(self) -> Manifold:
-        width = self.samples.views.width(len(self.anchor))
+        width = self.samples.width(len(self.anchor))
         return Product((Spheres(*self.anchor.shape), Grassmann(width, self.n_components)))
 
     def _unpack(self, point: Point) -> tuple[Array, Array | None]:
@@ -198,36 +210,66 @@ def begin(
     n_components: int,
     *,
     shrinkage: float = 0.0,
+    ridge: float | None = None,
     mu_coherence: float = 0.0,
     mu_proximity: float = 0.0,
     anchor: Array | None = None,
+    start: tuple[Coded, Array] | None = None,
 ) -> tuple[Objective, Evaluation]:
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
-    The ridge of B is ``shrinkage`` · tr(B)/w, on the scale of B at the first codes. The regularizers are scaled by the
-    first quotient.
+    The ridge of B is given, or ``shrinkage`` · tr(B)/w on the scale of B at the first codes. The regularizers are
+    scaled by the first quotient. Where no step is to be made, any projection may be given as the ``start``: it is not
+    solved for.
     """
     with Threads(1):
-        coded = samples.coded(D)
-        _check_codes(coded)
-        A, B = quotient.matrices(coded)
-        check_scatter(B, coded.matrix, "codes")
-        ridge = quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
-        B[np.diag_indices_from(B)] += ridge - quotient.ridge
-        quotient = dataclasses.replace(quotient, ridge=ridge)
-        U = _project(A, B, coded.used, n_components, None, 1e-10)
+        coded, U = start or (samples.coded(D), None)
+        if samples.weights[0]:
+            check_codes(coded)
+        basis = None
+        if U is None:
+            basis = leading_directions(coded)
+            A, B = quotient.matrices(_reduced(coded, basis))
+            check_scatter(B, coded.squares, "codes")
+            if ridge is None:
+                ridge = quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
+            B[np.diag_indices_from(B)] += ridge - quotient.ridge
+            used = coded.used if basis is None else np.ones(len(B), bool)
+            U = _expanded(_project(A, B, used, n_components, None, 1e-10), basis)
+        quotient = dataclasses.replace(quotient, ridge=ridge or 0.0)
         value = quotient.value(coded, U)
         scale, anchor = abs(value.quotient), D if anchor is None else anchor
         objective = METHODS[method](
-            samples, quotient, quotient, anchor, n_components, scale, mu_coherence, mu_proximity
+            samples, quotient, quotient, anchor, n_components, scale, mu_coherence, mu_proximity, basis
         )
         return objective, objective.evaluation(D, coded, U, value)
 
 
-def best_for(quotient: Quotient, coded: Coded, n_components: int, start: Array | None) -> Array:
-    """Return the best U for samples already coded."""
-    A, B = quotient.matrices(coded)
-    return _project(A, B, coded.used, n_components, start, _PROJECTION)
+def leading_directions(coded: Rows, count: int = 500) -> Array | None:
+    """Return an orthonormal basis (w, k) of the leading principal directions, None where there are few features.
+
+    A randomised range finder with two power iterations: its cost is linear in samples and features.
+    """
+    n, width = coded.shape
+    if width <= _WIDE:
+        return None
+    count = min(count, n - 1)
+    Q = np.random.RandomState(0).standard_normal((width, count + 10))
+    for _ in range(3):
+        Y = coded @ Q
+        Y -= Y.mean(axis=0)
+        Q = np.linalg.qr(coded.rmatmul(Y) - np.outer(coded.mean, Y.sum(axis=0)))[0]
+    Y = coded @ Q
+    Y -= Y.mean(axis=0)
+    return np.asarray(Q @ np.linalg.eigh(Y.T @ Y)[1][:, ::-1][:, :count])
+
+
+def _reduced(coded: Rows, basis: Array | None) -> Rows:
+    return coded if basis is None else Rows(coded @ basis, n_jobs=coded.n_jobs)
+
+
+def _expanded(U: Array, basis: Array | None) -> Array:
+    return U if basis is None else basis @ U
 
 
 def _project(A: Array, B: Array, used: Array, count: int, start: Array | None, tol: float) -> Array:
@@ -243,10 +285,10 @@ def _project(A: Array, B: Array, used: Array, count: int, start: Array | None, t
     return U
 
 
-def _check_codes(coded: Coded) -> None:
+def check_codes(coded: Coded) -> None:
     """Say which prior would do where codes are all zero, or most of them."""
-    matrix, prior = coded.matrix, coded.samples.prior
-    counts = np.diff(matrix.indptr) if hasattr(matrix, "indptr") else np.count_nonzero(matrix, axis=1)
+    features, prior = coded.features, coded.samples.prior
+    counts = np.diff(features.indptr) if hasattr(features, "indptr") else np.count_nonzero(features, axis=1)
     empty = float(np.mean(counts == 0))
     if empty <= 0.5:
         return

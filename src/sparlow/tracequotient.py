@@ -108,15 +108,13 @@ def best_projection(
     return U, value, max_iter
 
 
-def check_scatter(B: Array, rows: Any, what: str, given: Any = None) -> None:
+def check_scatter(B: Array, squares: float, what: str, lost: float = 0.0) -> None:
     """Refuse a denominator in which only rounding is left.
 
-    Sums of squares that cancel leave about 1e-13 of those of the ``rows`` that B was made of; centring leaves a few
-    units in the last place of the rows as they were ``given``.
+    Sums of squares that cancel leave about 1e-13 of the ``squares`` of the rows that B was made of; ``lost`` is what
+    centring leaves of them.
     """
-    rounding = 1e-13 * _squares(rows)
-    if given is not None:
-        rounding += (32 * np.finfo(rows.dtype).eps) ** 2 * _squares(given)
+    rounding = 1e-13 * squares + lost
     if np.trace(B) < -rounding:
         raise ValueError(
             f"The denominator is negative, tr(B) = {np.trace(B):.3g}: a criterion's S_B must be positive semi-definite."
@@ -126,11 +124,6 @@ def check_scatter(B: Array, rows: Any, what: str, given: Any = None) -> None:
             f"The {what} have no scatter for the denominator: those of all samples, or of all samples of each class, "
             "are equal."
         )
-
-
-def _squares(rows: Any) -> float:
-    values = rows.data if hasattr(rows, "toarray") else rows
-    return float(np.linalg.norm(values)) ** 2
 
 
 def _first_shift(A: Array, B: Array) -> float:

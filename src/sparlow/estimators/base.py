@@ -144,10 +144,6 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def _embedding_of(self, X: Any) -> Array:
         """Return :meth:`transform` as an array, whatever ``set_output`` says."""
 
-    @abstractmethod
-    def _plain_embedding(self, X: Any) -> Array:
-        """Return the embedding before it is centred and scaled."""
-
     def _remember(self, fitted: dict[str, Any], y: Any) -> None:
         """Set the fitted attributes; those that only some fits have do not outlive the last one."""
         for of_last_fit in OF_SOME_FITS:
@@ -160,7 +156,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     def _voters(self) -> Neighbours:
         known = self._training.y >= 0
-        return Neighbours.of(self.embedding_[known], self._training.y[known])
+        points, y = self.embedding_[known], self._training.y[known]
+        votes = self.__dict__.get("_votes")
+        return Neighbours.of(points, y) if votes is None else Neighbours(points.astype(float), y, *votes)
 
     @available_if(_predicts)
     def predict(self, X: Any) -> Array:
@@ -182,7 +180,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.targets is None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        values = np.asarray(self.regression_.predict(np.asarray(self._plain_embedding(X), float)))
+        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
     @available_if(_has_classes)

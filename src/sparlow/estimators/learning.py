@@ -1,11 +1,12 @@
 """From checked samples to a learned model: first dictionary, steps, held-out part, fitted attributes.
 
-It flows one way: a :class:`Setup` holds every choice, :func:`learn_from` learns, :func:`described` gives the fitted
-attributes. Nothing here knows the estimator.
+It flows one way. A :class:`Setup` holds what the user has set, :class:`_Trial` chooses what is left open on held-out
+samples, :func:`learn_from` learns, :func:`described` gives the fitted attributes. Nothing here knows the estimator.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
-from sklearn.neighbors import KNeighborsClassifier
 
 from ..coded import Coded, Samples
 from ..criteria import Criterion, bound
 from ..defaults import default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import Embedding
+from ..embedding import USUAL, Embedding, Neighbours, block_weights, choose_ridges, nearest_right, whitened
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
@@ -34,6 +34,8 @@ Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
 _VECTORS = 50_000  # views that the first dictionary is learned from
+_TRIAL = 4500  # labelled samples that choices are tried on
+_MEASURED = 2000  # samples that the variance of codes is measured on
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ class Setup:
     views: Bound
     solver: Solver
     max_iter: int
+    stopping: EarlyStopping | None
     mu_proximity: float
     shrinkage: float
-    unit: bool  # whether embeddings are scaled to unit norm
+    whiten: bool  # whether the embedding is that of the ratio trace
     kinship: float
     seed: int
     n_jobs: int | None
@@ -107,18 +110,27 @@ def _usual_atoms(setup: Setup, samples: Samples, labels: Labels, distinct: int) 
     return default_n_atoms(len(samples), distinct, classes, setup.kinship, n_labelled)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen on held-out samples: two ridges, the number of steps, and how neighbours vote."""
+
+    ridges: tuple[float, float] = USUAL
+    n_steps: int | None = None
+    votes: tuple[float, float] | None = None
+
+
 @dataclass
 class Learned:
-    """What was learned, how it went, and which step was best on the held-out part."""
+    """What was learned, and how it went."""
 
     setup: Setup
     labels: Labels
+    choice: Choice
     objective: Objective
     last: Evaluation
-    reason: str
-    rows: list[dict[str, float]]
-    best: Evaluation | None = None
-    best_step: int = 0
+    embedding: Embedding | None = None  # where no step is made
+    reason: str = ""
+    rows: list[dict[str, float]] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Return the fitted attributes that tell how learning went."""
@@ -127,20 +139,54 @@ class Learned:
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
 
 
+def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
+    """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
+    trial = _Trial.of(setup, samples, labels, rng)
+    choice = Choice()
+    fitted: dict[str, Any] = {}
+    if trial is not None:
+        choice, fitted = trial.run(tell)
+        if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
+            return fitted
+        tell = None if setup.stopping is not None else tell
+    del trial
+    try:
+        learned = learn_from(setup, samples, labels, choice, tell)
+    except KeyboardInterrupt:
+        if not fitted:
+            raise
+        return {**fitted, "stop_reason_": "interrupted"}
+    ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
+    if setup.stopping is None or not fitted:
+        return ended
+    told = ("history_", "n_iter_") if learned.reason == "interrupted" else ("history_", "n_iter_", "stop_reason_")
+    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps}
+
+
 def learn_from(
     setup: Setup,
     samples: Samples,
     labels: Labels,
-    max_iter: int,
+    choice: Choice,
     tell: Tell | None = None,
-    held_out: HeldOut | None = None,
-    patience: int = 0,
+    judge: Callable[[Learned, Evaluation], tuple[float, str | None]] | None = None,
 ) -> Learned:
-    """Learn the first dictionary, bind the criterion, and make at most ``max_iter`` steps from there."""
+    """Learn the first dictionary, bind the criterion, and make the steps that were chosen.
+
+    ``judge(learned, now)`` is asked at the start and after each step for a score on held-out samples, and for a reason
+    to stop.
+    """
     D = first_dictionary(setup, samples, labels)
-    width = setup.views.width(len(D))
-    count = n_components_of(setup.criterion, setup.n_components, width, labels, "atoms")
     quotient = bound(setup.criterion, samples.X, labels.bound, setup.n_jobs)
+    samples, ridge = _weighted(setup, samples, D, choice.ridges)
+    count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
+    steps = setup.max_iter if choice.n_steps is None else choice.n_steps
+    steps = steps if samples.weights[0] else 0
+    embedding = given = None
+    if ridge is not None and steps == 0:
+        coded = samples.coded(D)
+        embedding = Embedding.of(whitened(quotient, coded, ridge, count), coded)
+        given = coded, np.linalg.qr(embedding.projection)[0]
     objective, start = begin(
         setup.solver.method,
         samples,
@@ -148,43 +194,52 @@ def learn_from(
         D,
         count,
         shrinkage=setup.shrinkage,
+        ridge=ridge,
         mu_coherence=setup.solver.mu_coherence,
         mu_proximity=setup.mu_proximity,
+        start=given,
     )
-    learned = Learned(setup, labels, objective, start, "", [])
-    best_score = -np.inf
+    learned = Learned(setup, labels, choice, objective, start, embedding)
+    del given
 
-    def note(now: Evaluation, row: dict[str, float]) -> None:
-        nonlocal best_score
-        score = float("nan") if held_out is None else held_out.score(learned, now)
-        if held_out is not None and (score > best_score or learned.best is None):
-            learned.best, learned.best_step, best_score = _light(now), len(learned.rows), score
-        learned.rows.append({**row, "held_out": score})
+    def note(now: Evaluation, state: State | None) -> str | None:
+        score, enough = (float("nan"), None) if judge is None else judge(learned, now)
+        learned.rows.append({**_row(learned, now, state), "held_out": score})
+        return enough
 
     def follow(objective: Objective, state: State) -> str | None:
         learned.objective, now = objective, state.evaluation
-        trials = state.n_evaluations - sum(int(row["evaluations"]) for row in learned.rows[1:])
-        note(now, _row(setup, objective, now, len(learned.rows), state, trials))
+        enough = note(now, state)
         if tell is not None and tell(learned.rows[-1], lambda: described(learned, now)):
             return "stopped by callback"
-        if held_out is not None and len(learned.rows) - 1 - learned.best_step >= patience:
-            return "held-out score no longer rises"
-        return None
+        return enough
 
-    note(start, _row(setup, objective, start, 0, None, 1))
-    learned.last = start
-    solver = setup.solver
+    note(start, None)
     del start  # evaluations are large: none is held for longer than it is needed
     learned.objective, state = learn(
         objective,
         _handed_over(learned),
-        max_iter=max_iter,
-        refresh_every=solver.refresh_every,
-        tol=solver.tol,
+        max_iter=steps,
+        refresh_every=setup.solver.refresh_every,
+        tol=setup.solver.tol,
         callback=follow,
     )
     learned.last, learned.reason = state.evaluation, state.reason
+    if not samples.weights[0]:
+        learned.reason = "codes add nothing to the samples on held-out samples: the classical method"
     return learned
+
+
+def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, float]) -> tuple[Samples, float | None]:
+    """Return the samples with the weights of codes and samples that the ridges mean, and the ridge for both."""
+    if not setup.whiten:
+        return samples, None
+    some = np.unique(np.linspace(0, len(samples) - 1, _MEASURED).astype(int))
+    part = samples.take(some)
+    coded = part.coded(D)
+    own, beside = ridges if setup.views.whole else (ridges[0], np.inf)
+    weights, ridge = block_weights(coded, (own, beside), len(samples))
+    return dataclasses.replace(samples, weights=weights), ridge
 
 
 def _handed_over(learned: Learned) -> Evaluation:
@@ -193,114 +248,171 @@ def _handed_over(learned: Learned) -> Evaluation:
     return last
 
 
-def _light(now: Evaluation) -> Evaluation:
-    """Return an evaluation without the codes of views, which are large."""
-    import dataclasses
-
-    return dataclasses.replace(now, coded=now.coded.without_codes())
-
-
-def _row(
-    setup: Setup, objective: Objective, now: Evaluation, number: int, state: State | None, trials: int
-) -> dict[str, float]:
-    codes = now.coded.codes
-    nonzeros = float("nan") if codes is None else codes.nnz / codes.shape[0]
+def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, float]:
+    codes, nan = now.coded.codes, float("nan")
+    before = sum(int(row["evaluations"]) for row in learned.rows[1:])
     return {
-        "step_number": number,
+        "step_number": len(learned.rows),
         "cost": now.value,
-        "quotient": objective.plain_quotient(now),
+        "quotient": learned.objective.plain_quotient(now),
         "coherence": now.coherence,
         "proximity": now.proximity,
-        "step": float("nan") if state is None else state.length,
-        "gradient_norm": float("nan") if state is None else state.gradient_norm,
-        "nonzeros": nonzeros,
-        "seconds": time.perf_counter() - setup.began,
-        "evaluations": trials,
+        "step": nan if state is None else state.length,
+        "gradient_norm": nan if state is None else state.gradient_norm,
+        "nonzeros": nan if codes is None else codes.nnz / codes.shape[0],
+        "seconds": time.perf_counter() - learned.setup.began,
+        "evaluations": 1 if state is None else state.n_evaluations - before,
         "restarted": False if state is None else state.restarted,
     }
 
 
-class HeldOut:
-    """Samples that steps are judged on; their last codes are the start of the next ones."""
+class _Trial:
+    """Learning from a part of the samples, judged on the others: ridges, number of steps, votes of neighbours."""
 
-    def __init__(self, samples: Samples, labels: Labels) -> None:
-        self.samples, self.labels = samples, labels
+    def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels) -> None:
+        self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self._coded: Coded | None = None
-        self._quotient: Any = None
+        self.right: list[Array] = []
 
-    def score(self, learned: Learned, now: Evaluation) -> float:
-        """Return accuracy by the nearest sample, R² of targets, or the quotient where there are no labels."""
-        self._coded = coded = self.samples.coded(now.dictionary, self._coded)
-        if self.labels.bound is None:
-            if self._quotient is None:
-                self._quotient = learned.setup.criterion.bind(self.samples.X, None, self.samples.n_jobs)
-            return float(self._quotient.value(coded, now.projection).quotient)
-        embedding = Embedding.of(now.projection, now.coded, learned.setup.unit)
-        ours, theirs = embedding(now.coded), embedding(coded)
-        if self.labels.targets is not None:
-            regression = regress(now.coded @ now.projection, learned.labels)
-            predicted = regression.predict(coded @ now.projection).reshape(self.labels.targets.shape)
-            return float(r2_score(self.labels.targets, predicted, multioutput="variance_weighted"))
-        known = learned.labels.y >= 0  # type: ignore[operator]
-        nearest = KNeighborsClassifier(1).fit(ours[known], learned.labels.y[known])  # type: ignore[index]
-        return float(nearest.score(theirs, self.labels.y))
+    @classmethod
+    def of(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial | None:
+        """Return a trial, or None where nothing can be held out or is left open."""
+        open_ = setup.whiten or (setup.stopping is not None and setup.max_iter > 0)
+        if not open_ or labels.bound is None or getattr(setup.criterion, "graph", None) is not None:
+            return None
+        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < max(
+            2, setup.criterion.fewest_per_class + 1
+        ):
+            return None
+        known: Any = labels.known
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        held = labels.held_out(len(samples), fraction, rng)
+        rest = np.setdiff1d(np.arange(len(samples)), held)
+        if known.sum() > _TRIAL:
+            held, rest = (
+                np.sort(rng.permutation(rows)[: int(share * _TRIAL)])
+                for rows, share in ((held, fraction), (rest, 1 - fraction))
+            )
+            if labels.y is not None and len(np.unique(labels.y[rest])) < len(np.unique(labels.y)):
+                return None
+        return cls(setup, samples.take(rest), labels.take(rest), samples.take(held), labels.take(held))
+
+    def run(self, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
+        """Return the choice, and the fitted attributes of the best model on the way."""
+        setup = self.setup
+        ridges = self._ridges() if setup.whiten else USUAL
+        steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
+        choice = Choice(ridges, setup.max_iter if steps else 0)
+        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
+        best = self._best_step()
+        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
+        if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
+            fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
+        return Choice(ridges, best if steps else None, self.votes), fitted
+
+    def _ridges(self) -> tuple[float, float]:
+        """Choose the ridges at the first dictionary."""
+        D = first_dictionary(self.setup, self.rest, self.known)
+        quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
+        rest, held = self.rest.coded(D), self.held.coded(D)
+        width = self.rest.views.width(len(D))
+        count = n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
+        return choose_ridges(quotient, rest, held, count, self._scores)[0]
+
+    def _scores(self, ours: Array, theirs: Array) -> float:
+        return float(np.mean(self._outcomes(ours, theirs)))
+
+    def _outcomes(self, ours: Array, theirs: Array) -> Array:
+        """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
+        rows: Any = self.known.known
+        if self.truth.targets is not None:
+            predicted = regress(ours, self.known).predict(theirs).reshape(self.truth.targets.shape)
+            return np.array([r2_score(self.truth.targets, predicted, multioutput="variance_weighted")])
+        return nearest_right(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index, arg-type]
+
+    def _judge(self, learned: Learned, now: Evaluation) -> tuple[float, str | None]:
+        self._coded = held = self.held.coded(now.dictionary, self._coded)
+        embedding = embedding_at(learned, now)
+        ours, theirs = embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
+        self.right.append(self._outcomes(ours, theirs))
+        if self.truth.y is not None:
+            rows: Any = self.known.known
+            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
+            self.votes = found.beta, found.floor
+        patience = (self.setup.stopping or EarlyStopping()).patience
+        late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
+        return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
+
+    votes: tuple[float, float] | None = None
+
+    def _best_step(self) -> int:
+        """Return the best step, or 0 where it is not better than the start by more than chance."""
+        scores = [float(right.mean()) for right in self.right]
+        best = int(np.argmax(scores))
+        change = self.right[best] - self.right[0]
+        if len(change) == 1:
+            return best
+        return best if change.sum() > np.sqrt(np.sum(change**2)) else 0
 
 
-def learn_with_steps_held_out(
-    setup: Setup, samples: Samples, labels: Labels, stopping: EarlyStopping, rng: Any, tell: Tell | None
-) -> dict[str, Any]:
-    """Choose the number of steps on a held-out part, then learn from all samples with it; the fitted attributes."""
-    held = labels.held_out(len(samples), stopping.fraction, rng)
-    rest = np.setdiff1d(np.arange(len(samples)), held)
-    held_out = HeldOut(samples.take(held), labels.take(held))
-    first = learn_from(setup, samples.take(rest), labels.take(rest), setup.max_iter, tell, held_out, stopping.patience)
-    assert first.best is not None
-    fitted = {**first.summary(), "best_iter_": first.best_step, **described(first, first.best)}
-    if first.reason in ("interrupted", "stopped by callback"):
-        return fitted
-    steps = first.best_step
-    del first, held_out
-    try:
-        learned = learn_from(setup, samples, labels, steps)
-    except KeyboardInterrupt:
-        return {**fitted, "stop_reason_": "interrupted"}
-    interrupted = {"stop_reason_": "interrupted"} if learned.reason == "interrupted" else {}
-    return {**fitted, **interrupted, **described(learned, learned.last), **transduced(learned, learned.last)}
+def embedding_at(learned: Learned, now: Evaluation) -> Embedding:
+    """Return the embedding at one evaluation: that of the ratio trace, or of the projection in canonical form."""
+    setup, objective = learned.setup, learned.objective
+    if learned.embedding is not None:
+        return learned.embedding
+    if not setup.whiten:
+        return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded)
+    quotient = objective.plain if objective.quotient.renew is None else objective.quotient
+    return Embedding.of(whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1]), now.coded)
 
 
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
-    setup, objective = learned.setup, learned.objective
-    dtype = now.coded.matrix.dtype
-    U = canonical(now.coded.form(objective.plain.above), now.projection)
-    embedding = Embedding.of(U, now.coded, setup.unit)
+    setup, objective, coded = learned.setup, learned.objective, now.coded
+    dtype = coded.samples.X.dtype
+    embedding = embedding_at(learned, now)
+    W, Y = embedding.projection, embedding(coded)
     state = {
         "dictionary_": now.dictionary.astype(dtype),
-        "projection_": U.astype(dtype),
-        "n_components_": U.shape[1],
+        "projection_": W.astype(dtype),
+        "n_components_": W.shape[1],
         "n_atoms_": len(now.dictionary),
+        "weights_": coded.samples.weights,
         "ridge_": objective.quotient.ridge,
         "mu_proximity_": objective.mu_proximity,
         "criterion_": setup.criterion,
         "prior_": setup.prior,
-        "shrinkage_": setup.shrinkage,
-        "embedding_": embedding(now.coded).astype(dtype, copy=False),
+        "embedding_": Y.astype(dtype, copy=False),
         "_embed": embedding,
         "_views": setup.views,
         "_training": learned.labels,
+        "_votes": learned.choice.votes,
     }
-    whole = setup.views.whole
-    state["components_"] = (U.T @ now.dictionary if whole else U.T).astype(dtype)
-    state["_mean_image"] = (now.coded.mean @ now.dictionary).astype(dtype) if whole else None
+    state |= _factors(coded, W, now.dictionary, dtype)
     if learned.labels.classes is not None:
         state["classes_"] = learned.labels.classes
     if setup.criterion.targets:
-        state["regression_"] = regress(now.coded @ U, learned.labels)
+        state["regression_"] = regress(Y, learned.labels)
     return state
 
 
+def _factors(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
+    """Return what a unit of each component looks like, and the mean image; with views there are only weights.
+
+    Features move by W⁺ᵀ, the pseudoinverse: codes by their atoms, samples beside them by themselves.
+    """
+    if not coded.samples.views.whole:
+        return {"components_": W.T.astype(dtype), "_mean_image": None}
+    alpha, gamma = coded.samples.weights
+    inverse, r = np.linalg.pinv(W), len(D) if alpha else 0
+    parts = [inverse[:, :r] @ D / alpha] if alpha else []
+    parts += [inverse[:, r:] / gamma] if gamma else []
+    mean = np.asarray(coded.samples.X.mean(axis=0)).ravel() if gamma else coded.mean[:r] @ D / (alpha or 1)
+    return {"components_": np.mean(parts, axis=0).astype(dtype), "_mean_image": np.asarray(mean).astype(dtype)}
+
+
 def regress(plain: Array, labels: Labels) -> Ridge:
-    """Return the ridge regression of targets, or of indicators of classes, on the embedding as it is."""
+    """Return the ridge regression of targets, or of indicators of classes, on the embedding."""
     if labels.targets is not None:
         targets = labels.targets
     else:

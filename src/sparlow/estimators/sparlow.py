@@ -28,7 +28,7 @@ from ..solvers import EarlyStopping, Solver
 from ..views import Bound, Views
 from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
 from .callbacks import Follower
-from .learning import Setup, described, learn_from, learn_with_steps_held_out, transduced
+from .learning import Setup, learn_model
 
 Array = NDArray[Any]
 
@@ -68,11 +68,13 @@ class SparLow(CallbackSupportMixin, Projector):
     solver : str or Solver, default="eliminate"
         How steps are made: "eliminate" takes the best U for each D, "joint" moves both as in the paper. A
         ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
-    early_stopping : bool or EarlyStopping, default=False
-        Hold out a part of the samples to choose the number of steps by the score on them.
-    embedding : {"unit", "plain"}, default="unit"
-        "unit" centres the embedding and scales each sample to unit norm, so that Euclidean distances compare angles.
-        "plain" is φ(x)U as it is.
+    early_stopping : "auto", bool or EarlyStopping, default="auto"
+        Hold out a part of the samples to choose the number of steps by the score on them. Where no step is better than
+        the start by more than chance, the start is kept. "auto" does so where there are labels.
+    embedding : {"whitened", "orthonormal"}, default="whitened"
+        "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
+        that is chosen on held-out samples. "orthonormal": the paper's U for the codes alone. Criteria without labels
+        always give the latter.
     normalize : bool, default=True
         Scale samples to unit norm first.
     warm_start : bool, default=False
@@ -88,11 +90,14 @@ class SparLow(CallbackSupportMixin, Projector):
     ----------
     dictionary_ : array of shape (n_atoms, n_features)
         D, atoms of unit norm.
-    projection_ : array of shape (n_atoms, n_components)
-        U, rotated so that UᵀAU is diagonal and descending, signs fixed. With patches it has a row for each cell, sign
-        and atom.
+    projection_ : array of shape (n_features_out, n_components)
+        W, or U rotated so that UᵀAU is diagonal and descending; best columns first, signs fixed. It has a row for each
+        atom, or for each cell, sign and atom of patches; below these one for each feature where samples stand beside
+        their codes.
+    weights_ : (float, float)
+        α and γ of the features [αφ(x), γx]; zero for a part that is left out.
     components_ : array of shape (n_components, n_features)
-        The factor images UᵀD. With patches, Uᵀ.
+        The factor images: what a unit of each component adds to the mean image. With patches, the projection's columns.
     prior_ : Prior
         The prior in use.
     criterion_ : Criterion
@@ -148,8 +153,8 @@ class SparLow(CallbackSupportMixin, Projector):
         "dictionary": [StrOptions(set(LEARNERS)), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "solver": [StrOptions(set(METHODS)), Solver],
-        "early_stopping": ["boolean", EarlyStopping],
-        "embedding": [StrOptions({"unit", "plain"})],
+        "early_stopping": [StrOptions({"auto"}), "boolean", EarlyStopping],
+        "embedding": [StrOptions({"whitened", "orthonormal"})],
         "normalize": ["boolean"],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
@@ -168,8 +173,8 @@ class SparLow(CallbackSupportMixin, Projector):
         dictionary: Any = "ksvd",
         max_iter: int = 10,
         solver: str | Solver = "eliminate",
-        early_stopping: bool | EarlyStopping = False,
-        embedding: str = "unit",
+        early_stopping: str | bool | EarlyStopping = "auto",
+        embedding: str = "whitened",
         normalize: bool = True,
         warm_start: bool = False,
         verbose: int = 0,
@@ -196,7 +201,7 @@ class SparLow(CallbackSupportMixin, Projector):
         value = super()._whole(name)
         if name == "solver" and isinstance(value, str):
             return Solver(value)
-        if name == "early_stopping" and isinstance(value, bool):
+        if name == "early_stopping" and isinstance(value, (bool, str)):
             return EarlyStopping()
         return value
 
@@ -243,7 +248,6 @@ class SparLow(CallbackSupportMixin, Projector):
         nearness = max(criterion.usual_proximity(labels.bound), default_proximity(k))
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
         last = getattr(self, "dictionary_", None) if self.warm_start else None
-        stopping = self._stopping(criterion)
         setup = Setup(
             criterion=criterion,
             n_components=self.n_components,
@@ -253,34 +257,28 @@ class SparLow(CallbackSupportMixin, Projector):
             views=views,
             solver=solver,
             max_iter=self.max_iter,
+            stopping=self._stopping(criterion),
             mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
             shrinkage=shrinkage,
-            unit=self.embedding == "unit",
+            whiten=self.embedding == "whitened" and criterion.supervision != "none",
             kinship=k,
             seed=rng.randint(np.iinfo(np.int32).max),
             n_jobs=self.n_jobs,
         )
         follower = Follower(self, given, y, self.max_iter, self.verbose)
-        samples = Samples(X, prior, views, self.n_jobs)
-        if stopping is not None:
-            fitted = learn_with_steps_held_out(setup, samples, labels, stopping, rng, follower.step)
-        else:
-            learned = learn_from(setup, samples, labels, self.max_iter, follower.step)
-            fitted = {
-                **learned.summary(),
-                **described(learned, learned.last),
-                **transduced(learned, learned.last),
-            }
+        samples = Samples(X, prior, views, n_jobs=self.n_jobs)
+        fitted = learn_model(setup, samples, labels, rng, follower.step)
         follower.close(fitted)
-        return fitted
+        return {**fitted, "shrinkage_": shrinkage}
 
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""
-        if self.early_stopping is False or self.max_iter == 0:
+        auto = self.early_stopping == "auto"
+        if self.early_stopping is False or self.max_iter == 0 or (auto and criterion.supervision == "none"):
             return None
-        if getattr(criterion, "graph", None) is not None:
+        if not auto and getattr(criterion, "graph", None) is not None:
             raise ValueError("early_stopping needs graphs of parts of the samples: it cannot use one of your own.")
-        return EarlyStopping() if self.early_stopping is True else self.early_stopping
+        return self.early_stopping if isinstance(self.early_stopping, EarlyStopping) else EarlyStopping()
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +297,8 @@ class SparLow(CallbackSupportMixin, Projector):
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
         X = unit_samples(X) if self.normalize else check_samples(X)
-        return code(Samples(X, self.prior_, self._views, self.n_jobs), self.coder_, keep=False)
+        samples = Samples(X, self.prior_, self._views, self.weights_, self.n_jobs)
+        return code(samples, self.coder_, keep=False)
 
     def encode(self, X: Any) -> Any:
         """Return the sparse codes of samples with the learned dictionary; with ``views``, the pooled codes.
@@ -315,8 +314,8 @@ class SparLow(CallbackSupportMixin, Projector):
             With patches there is a column for each cell, sign and atom.
 
         """
-        matrix = self._coded(X).matrix
-        return matrix if sp.issparse(matrix) else sp.csr_array(matrix)
+        features = self._coded(X).features
+        return features if sp.issparse(features) else sp.csr_array(features)
 
     def transform(self, X: Any) -> Array:
         """Return the embedding of samples.
@@ -335,13 +334,10 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _embedding_of(self, X: Any) -> Array:
         coded = self._coded(X)
-        return self._embed(coded).astype(coded.matrix.dtype, copy=False)
-
-    def _plain_embedding(self, X: Any) -> Array:
-        return self._coded(X) @ self.projection_.astype(float)
+        return self._embed(coded).astype(coded.samples.X.dtype, copy=False)
 
     def inverse_transform(self, Z: Any) -> Array:
-        """Return images with embedding Z: the mean image and the factor images UᵀD in the amounts that Z says.
+        """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
 
         With ``Shifts`` images are blurred, as codes are means over the moved copies. Patches have no inverse.
 
@@ -365,9 +361,7 @@ class SparLow(CallbackSupportMixin, Projector):
         Z = check_array(Z, dtype=FLOATS, input_name="Z")
         if Z.shape[1] != len(self.components_):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
-        embed = self._embed
-        moved = Z * Z.dtype.type(embed.radius) if embed.unit else Z - embed.centre.astype(Z.dtype)
-        return np.asarray(self._mean_image.astype(Z.dtype) + moved @ self.components_.astype(Z.dtype, copy=False))
+        return np.asarray(self._mean_image.astype(Z.dtype) + Z @ self.components_.astype(Z.dtype, copy=False))
 
     def quotient(self, X: Any) -> float:
         """Return the criterion's quotient on new samples, without the shrinkage of its denominator.

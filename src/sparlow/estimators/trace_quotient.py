@@ -131,9 +131,10 @@ class TraceQuotient(Projector):
             mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
             quotient = bound(criterion, X, labels.bound, self.n_jobs)
             centred = X if hasattr(X, "toarray") else X - mean
-            rows = Rows(centred, self.n_jobs)
+            rows = Rows(centred, n_jobs=self.n_jobs)
             A, B = quotient.matrices(rows)
-            check_scatter(B, centred, "features", X)
+            lost = (32 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
+            check_scatter(B, rows.squares, "features", lost)
             B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
             V = _span(rows.form(centring(X.shape[0])), count)
             U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
@@ -175,9 +176,6 @@ class TraceQuotient(Projector):
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return _projected(X, self.mean_, self.projection_)
-
-    def _plain_embedding(self, X: Any) -> Array:
-        return self._embedding_of(X)
 
     def inverse_transform(self, Z: Any) -> Array:
         """The samples on the subspace that have embedding Z.
