@@ -9,8 +9,8 @@ import sys
 import numpy as np
 
 from sparlow import criteria, manifolds
-from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.dictionaries import ksvd, online, rls_dla, samples
+from sparlow.priors import ElasticNet, KLDivergence
 
 ROOT = pathlib.Path(__file__).parents[1]
 

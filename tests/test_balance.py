@@ -10,12 +10,12 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, graphs
-from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR
-from sparlow.criteria import balance
+from sparlow.coded import Rows
+from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, balance
 from sparlow.criteria.propagation import surest
-from sparlow.estimators.labels import Labels
-from sparlow.estimators.watch import Watch
-from sparlow.problem import JointProblem
+from sparlow.estimators import OnStep, learning
+from sparlow.labels import Labels
+from sparlow.problem import Together
 from tests.digits import X, Y, small
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest
@@ -24,13 +24,12 @@ from tests.test_graphs import degree_minus, nearest
 
 
 def refreshed(quotient, codes, U):
-    """What a problem makes of its criterion between rounds of steps."""
-    problem = SimpleNamespace(quotient=quotient, plain=quotient, _unpack=lambda point: (None, U))
-    problem._evaluation = lambda *parts: None
-    now = SimpleNamespace(codes=codes, coded=None, projection=U, quotient=quotient.value(codes, U), point=None)
-    now.dictionary = None
-    JointProblem.refresh(problem, now)
-    return problem.quotient
+    """What an objective makes of its criterion before every second step."""
+    coded = Rows(codes)
+    D = np.eye(2)
+    objective = Together(None, quotient, quotient, D, U.shape[1], 1.0)
+    now = SimpleNamespace(coded=coded, projection=U, quotient=quotient.value(coded, U), point=(D, U), dictionary=D)
+    return objective.refreshed(now)[0].quotient
 
 
 @pytest.fixture
@@ -43,9 +42,9 @@ def test_balanced_classes_are_weighted_by_their_distances(criterion, projection)
     """Pairs of classes count n_c n_d d^(2 − 2·balance), the weight of the closest at most 10 times the farthest's."""
     X, y, codes = sample(hidden=criterion.supervision == "semi")
     quotient = criterion.bind(X, y)
-    before = quotient.value(codes, projection)
+    before = quotient.value(Rows(codes), projection)
     balanced = refreshed(quotient, codes, projection)
-    after = balanced.value(codes, projection)
+    after = balanced.value(Rows(codes), projection)
     assert after.quotient == pytest.approx(before.quotient, rel=1e-12)
     assert after.bottom == pytest.approx(before.bottom, rel=1e-12)
     Y = codes @ projection
@@ -61,16 +60,16 @@ def test_balanced_classes_are_weighted_by_their_distances(criterion, projection)
     for (c, d), weight in zip(pairs, weights, strict=True):
         wide = Phi[y == c].mean(axis=0) - Phi[y == d].mean(axis=0)
         expected += sizes[c] * sizes[d] * weight * np.outer(wide, wide)
-    A = balanced.matrices(codes)[0]
+    A = balanced.matrices(Rows(codes))[0]
     np.testing.assert_allclose(A / np.trace(A), expected / np.trace(expected), atol=1e-10)
 
 
 def test_balanced_edges_are_weighted_by_the_mean_distance_of_their_pair_of_classes(projection):
     X, y, codes = sample(hidden=False)
     quotient = MFA(k_within=3, k_between=4).bind(X, y)
-    before = quotient.value(codes, projection)
+    before = quotient.value(Rows(codes), projection)
     balanced = refreshed(quotient, codes, projection)
-    assert balanced.value(codes, projection).quotient == pytest.approx(before.quotient, rel=1e-12)
+    assert balanced.value(Rows(codes), projection).quotient == pytest.approx(before.quotient, rel=1e-12)
     edges = either(nearest(X, 4, y[:, None] != y)).astype(bool)
     squares = cdist(codes @ projection, codes @ projection) ** 2
     weights = np.zeros((N, N))
@@ -80,7 +79,7 @@ def test_balanced_edges_are_weighted_by_the_mean_distance_of_their_pair_of_class
             if block.any():
                 weights[block] = 1 / squares[block].mean()
     expected = codes.T @ degree_minus(weights) @ codes.toarray()
-    A = balanced.matrices(codes)[0]
+    A = balanced.matrices(Rows(codes))[0]
     np.testing.assert_allclose(A / np.trace(A), expected / np.trace(expected), atol=1e-10)
 
 
@@ -88,7 +87,7 @@ def test_balancing_a_balanced_quotient_changes_nothing(projection):
     X, y, codes = sample(hidden=False)
     once = refreshed(LDA().bind(X, y), codes, projection)
     twice = refreshed(once, codes, projection)
-    np.testing.assert_allclose(twice.matrices(codes)[0], once.matrices(codes)[0], atol=1e-12)
+    np.testing.assert_allclose(twice.matrices(Rows(codes))[0], once.matrices(Rows(codes))[0], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_equal_class_means_do_not_break_the_balance(projection):
     same = codes.toarray()
     for c in (1, 2):  # two classes on one another
         same[y == c] -= same[y == c].mean(axis=0)
-    A = refreshed(LDA().bind(X, y), same, projection).matrices(same)[0]
+    A = refreshed(LDA().bind(X, y), same, projection).matrices(Rows(same))[0]
     assert np.all(np.isfinite(A))
 
 
@@ -130,7 +129,7 @@ def spread_by_inverse(W, y):
 def test_the_first_quotient_is_that_of_the_labels_given(criterion):
     X, y, codes = sample(hidden=True)
     plain = dataclasses.replace(criterion, propagate=0).bind(X, y)
-    for M, expected in zip(criterion.bind(X, y).matrices(codes), plain.matrices(codes), strict=True):
+    for M, expected in zip(criterion.bind(X, y).matrices(Rows(codes)), plain.matrices(Rows(codes)), strict=True):
         np.testing.assert_array_equal(M, expected)
 
 
@@ -143,8 +142,8 @@ def test_learning_believes_the_surest_of_the_labels_that_spread(criterion, proje
     renewed = refreshed(quotient, codes, projection)
     assert renewed.changes
     assert renewed.ridge == 0.1
-    F = quotient.value(codes, projection).quotient
-    assert renewed.value(codes, projection).quotient == pytest.approx(F, rel=1e-10)
+    F = quotient.value(Rows(codes), projection).quotient
+    assert renewed.value(Rows(codes), projection).quotient == pytest.approx(F, rel=1e-10)
     Y = codes @ projection - (codes @ projection).mean(axis=0)
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
     memberships = spread_by_inverse(heat(X, 4) + heat(Y, 4), y)
@@ -153,9 +152,11 @@ def test_learning_believes_the_surest_of_the_labels_that_spread(criterion, proje
         rows = [i for i in np.argsort(-memberships.max(axis=1)) if y[i] < 0 and memberships[i].argmax() == c]
         labels[rows[: round(0.5 * len(rows))]] = c
     assert np.sum(labels >= 0) > np.sum(y >= 0)
-    expected = dataclasses.replace(criterion, propagate=0, **balance_off(criterion)).bind(X, labels).matrices(codes)[1]
+    expected = (
+        dataclasses.replace(criterion, propagate=0, **balance_off(criterion)).bind(X, labels).matrices(Rows(codes))[1]
+    )
     unbalanced = dataclasses.replace(criterion, **balance_off(criterion)).bind(X, y)
-    below = unbalanced.renew(codes @ projection).matrices(codes)[1]
+    below = unbalanced.renew(codes @ projection).matrices(Rows(codes))[1]
     np.testing.assert_allclose(below, expected * np.sum(y >= 0) / np.sum(labels >= 0), atol=1e-8)
 
 
@@ -218,8 +219,9 @@ def test_missing_labels_of_two_classes_of_unlike_size_are_filled_in():
 def test_a_model_that_a_callback_sees_has_nothing_of_an_earlier_fit():
     seen = []
     model = small("sda", max_iter=1).fit(X, np.where(np.arange(len(Y)) % 2 == 0, Y, -1))
-    model.set_params(callback=lambda row, now: seen.append(hasattr(now, "transduction_"))).fit(X[:150], Y[:150])
-    assert seen == [False]
+    follow = OnStep(lambda row, now: seen.append(now.transduction_ is None))
+    model.set_callbacks(follow).set_params(early_stopping=False).fit(X[:150], Y[:150])
+    assert seen == [True]
 
 
 @pytest.mark.parametrize("classes", [np.array([3, 7]), np.array(["a", "b"], object)], ids=["numbers", "words"])
@@ -238,7 +240,7 @@ def test_an_interrupt_while_labels_are_filled_in_leaves_the_model():
 
 
 def transduced(memberships, classes, reason=""):
-    problem = SimpleNamespace(quotient=SimpleNamespace(memberships=memberships))
-    known = Labels(np.array([0, -1, -1]), classes)
-    watch = SimpleNamespace(problem=problem, known=known, reason=reason, criterion=SDA())
-    return Watch.transduced(watch, SimpleNamespace(quotient=SimpleNamespace(embedding=None)))
+    objective = SimpleNamespace(quotient=SimpleNamespace(memberships=memberships))
+    labels = Labels(np.array([0, -1, -1]), classes)
+    learned = SimpleNamespace(objective=objective, labels=labels, reason=reason, setup=SimpleNamespace(criterion=SDA()))
+    return learning.transduced(learned, SimpleNamespace(quotient=SimpleNamespace(embedding=None)))

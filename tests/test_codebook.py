@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from sparlow import optimality_gap
-from sparlow.priors import ElasticNet
 from sparlow.images import (
     Bag,
     Codebook,
@@ -17,6 +16,7 @@ from sparlow.images import (
 )
 from sparlow.images.coders import LaplacianCoding, LocalityConstrained, SparseCoding, Templates, nearest
 from sparlow.images.words import kmeans
+from sparlow.priors import ElasticNet
 from tests.cases import stripes
 from tests.pictures import photograph
 

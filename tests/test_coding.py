@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from sparlow import encode, objective, optimality_gap
-from sparlow.priors import ElasticNet, KLDivergence
 from sparlow._kernels.algebra import extend_factor, shrink_factor
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
 small = pytest.mark.interpreted

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
 from sparlow import SparLow, TraceQuotient, trace_ratio
-from sparlow.criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR
-from sparlow.criteria import CRITERIA, criterion_named
+from sparlow.coded import Rows
+from sparlow.criteria import CRITERIA, LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, criterion_named
 from tests import cases
 from tests.test_graphs import degree_minus, mean_degree_one, nearest, scatters
 
@@ -118,7 +118,7 @@ def test_matrices_against_dense_algebra(name):
     criterion = cases.CRITERIA[name]
     X, y, codes = sample(hidden=criterion.supervision == "semi")
     quotient = dataclasses.replace(criterion.bind(X, None if criterion.supervision == "none" else y), ridge=0.25)
-    A, B = quotient.matrices(codes)
+    A, B = quotient.matrices(Rows(codes))
     above, below = DENSE[name](X, y)
     Phi = codes.toarray()
     expected = Phi.T @ above @ Phi / N
@@ -128,14 +128,16 @@ def test_matrices_against_dense_algebra(name):
 
 
 @pytest.mark.parametrize("name", cases.CRITERIA)
-@pytest.mark.parametrize("layout", ["sparse", "dense", "float32"])
+@pytest.mark.parametrize("layout", ["sparse", "dense", "float32", "blocks"])
 def test_value_and_derivatives_for_fixed_codes(name, layout):
     """The value is the quotient of traces; derivatives with respect to codes and U meet central differences."""
     criterion = cases.CRITERIA[name]
     X, y, codes = sample(hidden=criterion.supervision == "semi")
     quotient = dataclasses.replace(criterion.bind(X, y), ridge=0.1)
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((R, 3)))[0]
-    given = {"sparse": codes, "dense": codes.toarray(), "float32": codes.astype(np.float32)}[layout]
+    halves = codes[:, :5], codes[:, 5:].toarray()
+    blocks = {"sparse": (codes,), "dense": (codes.toarray(),), "float32": (codes.astype(np.float32),), "blocks": halves}
+    given = Rows(*blocks[layout])
     value = quotient.value(given, U)
     above, below = DENSE[name](X, y)
 
@@ -148,7 +150,9 @@ def test_value_and_derivatives_for_fixed_codes(name, layout):
     assert value.quotient == pytest.approx(f(Phi, U), rel=1e-5 if layout == "float32" else 1e-9)
     if layout == "float32":
         return
-    left, right, scale = quotient.codes_gradient(given, U, value)
+    A, B = quotient.matrices(given)
+    assert value.quotient == pytest.approx(np.trace(U.T @ A @ U) / np.trace(U.T @ B @ U), rel=1e-9)
+    left, right, scale = quotient.features_gradient(given, U, value)
     gradient = left @ right + scale * Phi
     rng = np.random.default_rng(2)
     E, step = rng.standard_normal(Phi.shape), 1e-6
@@ -167,8 +171,8 @@ def test_value_and_derivatives_for_fixed_codes(name, layout):
 def test_sda_without_smoothing_is_lda_seen_through_f_over_one_plus_f():
     """Total = between + within, so b/(b + w) = f/(1 + f), and both have the same best subspace."""
     X, y, codes = sample(hidden=False)
-    f = LDA().bind(X, y).matrices(codes)
-    g = SDA(alpha=0).bind(X, y).matrices(codes)
+    f = LDA().bind(X, y).matrices(Rows(codes))
+    g = SDA(alpha=0).bind(X, y).matrices(Rows(codes))
     for count in (1, 2, 3):
         one, two = trace_ratio(*f, count), trace_ratio(*g, count)
         assert two.value == pytest.approx(one.value / (1 + one.value), rel=1e-9)
@@ -185,7 +189,7 @@ def test_sda_without_smoothing_is_lda_seen_through_f_over_one_plus_f():
 )
 def test_semi_supervised_with_all_labels_and_no_smoothing_is_supervised(semi, full):
     X, y, codes = sample(hidden=False)
-    for one, two in zip(semi.bind(X, y).matrices(codes), full.bind(X, y).matrices(codes), strict=True):
+    for one, two in zip(semi.bind(X, y).matrices(Rows(codes)), full.bind(X, y).matrices(Rows(codes)), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-12)
 
 
@@ -195,7 +199,10 @@ def test_without_smoothing_unlabelled_samples_do_not_matter(name):
     criterion = dataclasses.replace(cases.CRITERIA[name], **none)
     X, y, codes = sample(hidden=True)
     rows = np.flatnonzero(y >= 0)
-    with_all, alone = criterion.bind(X, y).matrices(codes), criterion.bind(X[rows], y[rows]).matrices(codes[rows])
+    with_all, alone = (
+        criterion.bind(X, y).matrices(Rows(codes)),
+        criterion.bind(X[rows], y[rows]).matrices(Rows(codes[rows])),
+    )
     ratios = [np.trace(one) / np.trace(two) for one, two in zip(with_all, alone, strict=True)]
     assert ratios[0] == pytest.approx(ratios[1])
     for one, two in zip(with_all, alone, strict=True):
@@ -205,7 +212,7 @@ def test_without_smoothing_unlabelled_samples_do_not_matter(name):
 def test_regression_on_two_classes_is_the_difference_of_their_means():
     X, y, codes = sample(hidden=False)
     y = (y > 1).astype(int)
-    A, _ = MVR().bind(X, y).matrices(codes)
+    A, _ = MVR().bind(X, y).matrices(Rows(codes))
     Phi = codes.toarray()
     gap = Phi[y == 0].mean(axis=0) - Phi[y == 1].mean(axis=0)
     values, vectors = np.linalg.eigh(A)
@@ -217,12 +224,12 @@ def test_real_targets_are_centred_and_rows_of_nan_are_unlabelled():
     X, _, codes = sample(hidden=False)
     T = np.random.default_rng(0).standard_normal((N, 2)) + 5
     Phi = codes.toarray()
-    A, _ = MVR().bind(X, T).matrices(codes)
+    A, _ = MVR().bind(X, T).matrices(Rows(codes))
     C = T - T.mean(axis=0)
     np.testing.assert_allclose(A, Phi.T @ C @ C.T @ Phi / N, atol=1e-10)
     T[::4] = np.nan
     known = np.isfinite(T[:, 0])
-    A, B = SMVR(rho=0).bind(X, T).matrices(codes)
+    A, B = SMVR(rho=0).bind(X, T).matrices(Rows(codes))
     C = np.where(known[:, None], T - T[known].mean(axis=0), 0)
     np.testing.assert_allclose(A, Phi.T @ C @ C.T @ Phi / N, atol=1e-10)
     np.testing.assert_allclose(B, Phi.T @ labelled_scatter(np.where(known, 0, -1)) @ Phi / N, atol=1e-10)
@@ -268,7 +275,7 @@ def ring():
 def test_own_graph_is_used_as_given(name, form):
     X, y, codes = sample(hidden=True)
     graph = form(ring().toarray())
-    A, B = WITH_GRAPH[name](graph=graph).bind(X, y).matrices(codes)
+    A, B = WITH_GRAPH[name](graph=graph).bind(X, y).matrices(Rows(codes))
     W = ring().toarray()
     L, Phi = mean_degree_one(degree_minus(W)), codes.toarray()
     if name == "lap":
@@ -278,7 +285,7 @@ def test_own_graph_is_used_as_given(name, form):
         return
     weight = 0.1 if name == "slap" else np.mean(y >= 0)
     none = {"sda": {"alpha": 0}, "slap": {"far": 0, "near": 0}, "smvr": {"rho": 0}}[name]
-    plain = WITH_GRAPH[name](**none).bind(X, y).matrices(codes)[1]
+    plain = WITH_GRAPH[name](**none).bind(X, y).matrices(Rows(codes))[1]
     np.testing.assert_allclose(B - plain, weight * Phi.T @ L @ Phi / N, atol=1e-10)
 
 
@@ -288,8 +295,8 @@ def test_slap_asks_an_own_graph_for_its_edges_only():
     weighted = sp.coo_array(W)
     stored = sp.coo_array((np.r_[weighted.data, 0.0], (np.r_[weighted.row, 0], np.r_[weighted.col, 0])), W.shape)
     for graph in (sp.csr_array(weighted), sp.csr_array(stored)):
-        matrices = SLAP(graph=graph).bind(X, y).matrices(codes)
-        for one, two in zip(matrices, SLAP(graph=W > 0).bind(X, y).matrices(codes), strict=True):
+        matrices = SLAP(graph=graph).bind(X, y).matrices(Rows(codes))
+        for one, two in zip(matrices, SLAP(graph=W > 0).bind(X, y).matrices(Rows(codes)), strict=True):
             np.testing.assert_allclose(one, two, atol=1e-12)
 
 

@@ -13,7 +13,6 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import encode, objective
-from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.defaults import default_n_atoms, default_prior
 from sparlow.dictionaries import LEARNERS, class_union, ksvd, learn_dictionary, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew
@@ -21,6 +20,7 @@ from sparlow.dictionaries.memory import Recursion, Sums
 from sparlow.dictionaries.pursuit import _pursue, _residual, _update
 from sparlow.estimators import DictionaryLearner
 from sparlow.parallel import Threads
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
 learners = pytest.mark.parametrize("learner", cases.LEARNERS.values(), ids=cases.LEARNERS)

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparlow import SparLow, TraceQuotient, encode
-from sparlow.criteria import Criterion, LAP
-from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.criteria import Quotient
+from sparlow.criteria import LAP, Criterion, Quotient
 from sparlow.graphs import centring
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 from tests.digits import UNIT, X_NEW, X, Y, labels_for, small
 

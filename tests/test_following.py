@@ -9,8 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparlow import DictionaryLearner, TraceQuotient, views
-from sparlow.priors import ElasticNet
 from sparlow.estimators import sparlow as estimator
+from sparlow.priors import ElasticNet
 from tests import cases
 from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, linear_data, small
 

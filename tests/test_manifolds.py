@@ -6,7 +6,7 @@ from scipy.linalg import subspace_angles
 
 from sparlow import optimize
 from sparlow.manifolds import Grassmann, Product, Spheres
-from sparlow.optimize import maximise
+from sparlow.optimize import ConjugateGradients, maximise
 from tests import cases
 
 pytestmark = pytest.mark.interpreted
@@ -107,8 +107,8 @@ def test_grassmann_metric_is_that_of_projectors(rng):
 class LargestEigenvalues:
     """tr(UᵀMU) on the Grassmann manifold: its maximum is the sum of the largest eigenvalues."""
 
-    def __init__(self, M):
-        self.M, self.count = M, 0
+    def __init__(self, M, subspace):
+        self.M, self.count, self.manifold = M, 0, Grassmann(len(M), subspace)
 
     def evaluate(self, point, near=None):
         self.count += 1
@@ -118,53 +118,74 @@ class LargestEigenvalues:
         return 2 * self.M @ evaluation.point
 
 
+def climbed(problem, start, steps, **options):
+    """All states of an optimisation."""
+    optimiser = ConjugateGradients(**options)
+    states = [optimiser.init(start)]
+    while len(states) <= steps and not states[-1].reason:
+        states.append(optimiser.step(problem, states[-1]))
+    return states
+
+
 def test_trials_of_a_direction_that_was_given_up_count(rng, monkeypatch):
-    problem, manifold, search = LargestEigenvalues(np.diag(np.arange(6.0))), Grassmann(6, 2), optimize._line_search
+    problem, along = LargestEigenvalues(np.diag(np.arange(6.0)), 2), optimize._LineSearch.along
 
-    def fails_along(problem, manifold, result, direction, G, most):
-        found = search(problem, manifold, result, direction, G, most)
-        return found if direction is G else None  # evaluated, and given up
+    def fails_along(search, direction):
+        found = along(search, direction)
+        return found if direction is search.G else None  # evaluated, and given up
 
-    monkeypatch.setattr(optimize, "_line_search", fails_along)
-    start = problem.evaluate(manifold.random_point(rng))
-    result = maximise(problem, manifold, start, max_iter=4, tol=0)
-    assert all(step.restarted for step in result.steps)
-    assert result.n_evaluations == sum(step.n_evaluations for step in result.steps)
-    assert result.steps[1].n_evaluations > 1
+    monkeypatch.setattr(optimize._LineSearch, "along", fails_along)
+    start = problem.evaluate(problem.manifold.random_point(rng))
+    states = climbed(problem, start, 4, tol=0)
+    assert all(state.restarted for state in states[1:])
+    assert problem.count == 1 + states[-1].n_evaluations
+    assert states[2].n_evaluations - states[1].n_evaluations > 1
 
 
 def test_conjugate_gradients_find_the_leading_subspace(rng):
     values = np.r_[np.arange(3) + 5.0, np.linspace(0, 3, 17)]
     Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
-    problem = LargestEigenvalues(Q * values @ Q.T)
-    manifold = Grassmann(20, 3)
-    start = problem.evaluate(manifold.random_point(rng))
-    result = maximise(problem, manifold, start, max_iter=300, tol=1e-14)
-    assert result.evaluation.value == pytest.approx(values[:3].sum(), rel=1e-8)
-    assert subspace_angles(result.evaluation.point, Q[:, :3]).max() < 1e-4
-    assert problem.count == 1 + result.n_evaluations
-    assert result.n_evaluations == sum(step.n_evaluations for step in result.steps) or "no step" in result.reason
-    costs = [start.value, *(step.value for step in result.steps)]
-    assert np.all(np.diff(costs) > 0)
-    assert result.reason in ("value converged", "gradient vanished", "no step raises the value")
-    assert result.steps[0].restarted
-    assert not result.steps[1].restarted
+    problem = LargestEigenvalues(Q * values @ Q.T, 3)
+    start = problem.evaluate(problem.manifold.random_point(rng))
+    states = climbed(problem, start, 300, tol=1e-14)
+    last = states[-1]
+    assert last.evaluation.value == pytest.approx(values[:3].sum(), rel=1e-8)
+    assert subspace_angles(last.evaluation.point, Q[:, :3]).max() < 1e-4
+    assert problem.count == 1 + last.n_evaluations
+    accepted = [state.evaluation.value for state in states if state.n_steps == 0 or state.length == state.length]
+    assert np.all(np.diff(accepted[: last.n_steps + 1]) > 0)
+    assert last.reason in ("value converged", "gradient vanished", "no step raises the value")
+    assert states[1].restarted
+    assert not states[2].restarted
 
 
-def test_optimiser_stops_for_a_callback_and_keeps_the_last_step_when_interrupted(rng):
-    problem = LargestEigenvalues(np.diag(np.arange(9.0)))
-    manifold = Grassmann(9, 2)
-    start = problem.evaluate(manifold.random_point(rng))
-    result = maximise(problem, manifold, start, callback=lambda step: step.evaluation.value > start.value)
-    assert (result.n_iter, result.reason) == (1, "stopped by callback")
+def test_a_step_changes_nothing_of_the_state_before(rng):
+    """States are values: a step can be made again, and gives the same bits."""
+    problem = LargestEigenvalues(np.diag(np.arange(9.0)), 2)
+    start = problem.evaluate(problem.manifold.random_point(rng))
+    optimiser = ConjugateGradients()
+    first = optimiser.step(problem, optimiser.init(start))
+    one, two = optimiser.step(problem, first), optimiser.step(problem, first)
+    np.testing.assert_array_equal(one.evaluation.point, two.evaluation.point)
+    assert (one.n_steps, first.n_steps) == (2, 1)
 
-    def interrupt(step):
-        raise KeyboardInterrupt
 
-    result = maximise(problem, manifold, start, callback=interrupt)
-    assert result.reason == "interrupted"
-    assert result.evaluation.value > start.value
-    assert maximise(problem, manifold, start, max_iter=0).evaluation is start
+def test_directions_are_kept_where_the_problem_changes(rng):
+    problem, larger = (LargestEigenvalues(factor * np.diag(np.arange(9.0)), 2) for factor in (1.0, 1.01))
+    start = problem.evaluate(problem.manifold.random_point(rng))
+    optimiser = ConjugateGradients()
+    state = optimiser.step(problem, optimiser.init(start))
+    moved = state.moved(larger.evaluate(state.evaluation.point))
+    assert moved.memory is state.memory
+    assert not optimiser.step(larger, moved).restarted
+
+
+def test_no_steps_leave_the_start(rng):
+    problem = LargestEigenvalues(np.diag(np.arange(9.0)), 2)
+    start = problem.evaluate(problem.manifold.random_point(rng))
+    state = maximise(problem, start, max_iter=0)
+    assert state.evaluation is start
+    assert state.reason == "max_iter reached"
 
 
 def test_a_product_needs_one_point_for_each_part(rng):

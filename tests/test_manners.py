@@ -15,10 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import SparLow, TraceQuotient
-from sparlow.criteria import MFA
-from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.criteria import criterion_named
+from sparlow.criteria import MFA, criterion_named
 from sparlow.parallel import chunks
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 from tests.digits import N_ATOMS, X_NEW, Y_NEW, X, Y, labels_for, small
 

@@ -16,9 +16,9 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
 from sparlow import DictionaryLearner, SparLow, TraceQuotient
-from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
-from sparlow.models import ModelFile, ModelFileError, load_file, load_model, save
+from sparlow.models import ModelFile, ModelFileError, load_file, save
+from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.rivals import SRC
 from tests import cases
 

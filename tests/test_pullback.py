@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from sparlow import encode, pullback
-from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.coding import _solve_woodbury
+from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
 small = pytest.mark.interpreted

@@ -10,8 +10,8 @@ from sklearn.preprocessing import normalize
 
 from sparlow import SparLow, TraceQuotient, encode, problem, trace_ratio
 from sparlow.criteria import LDA, SLAP
-from sparlow.priors import ElasticNet
 from sparlow.dictionaries import unit_samples
+from sparlow.priors import ElasticNet
 from tests import cases
 from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, labels_for, small
 from tests.test_graphs import scatters

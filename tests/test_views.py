@@ -10,14 +10,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import SparLow, encode, load, models, save
-from sparlow.priors import ElasticNet
-from sparlow.views import Shifts, Views
 from sparlow.cli import main
 from sparlow.defaults import default_prior
 from sparlow.estimators import start
 from sparlow.page import report
+from sparlow.priors import ElasticNet
 from sparlow.samples import Samples
-from sparlow.views import Pooling
+from sparlow.views import Pooling, Shifts, Views
 from tests import cases
 from tests.digits import X_NEW, X, Y, small
 
