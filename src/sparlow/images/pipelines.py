@@ -187,7 +187,7 @@ def pyramid_features(
 
 
 def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> Array:
-    """The kernel k(x, y) = Σⱼ min(xⱼ, yⱼ) of rows without negative entries.
+    """Return the kernel k(x, y) = Σⱼ min(xⱼ, yⱼ) of rows without negative entries.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def _nonnegative(X: Any, name: str) -> sp.csr_array:
 
 
 class HistogramIntersection(TransformerMixin, BaseEstimator):
-    """Rows to their intersections with the training rows, for ``SVC(kernel="precomputed")``.
+    """Map rows to their intersections with the training rows, for ``SVC(kernel="precomputed")``.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class HistogramIntersection(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Intersections with the training rows.
+        """Return the intersections with the training rows.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ def kspm(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Spatial pyramid matching: hard assignment, weighted histograms over cells, intersection kernel, SVM.
+    """Return spatial pyramid matching: hard assignment, weighted histograms over cells, intersection kernel, SVM.
 
     Lazebnik, Schmid, Ponce, *Beyond bags of features*, 2006.
 
@@ -337,7 +337,7 @@ def scspm(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Sparse codes, max pooling over a spatial pyramid, linear SVM.
+    """Return sparse codes, max pooling over a spatial pyramid, linear SVM.
 
     Yang, Yu, Gong, Huang, *Linear spatial pyramid matching using sparse coding*, 2009. Parameters and result as of
     :func:`kspm`.
@@ -355,7 +355,7 @@ def llc(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Locality-constrained linear codes, max pooling over a spatial pyramid, linear SVM.
+    """Return locality-constrained linear codes, max pooling over a spatial pyramid, linear SVM.
 
     Wang, Yang, Yu, Lv, Huang, Gong, 2010. Parameters and result as of :func:`kspm`.
     """
