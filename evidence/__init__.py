@@ -1,7 +1,1 @@
-"""The paper's evidence: specifications, runs, rows and reports."""
-
-from .plan import Entry, Experiment, Setting, Size
-from .run import Task, measure, run, tasks
-from .specs import EXPERIMENTS, named
-
-__all__ = ["EXPERIMENTS", "Entry", "Experiment", "Setting", "Size", "Task", "measure", "named", "run", "tasks"]
+"""Measure the paper's tables and figures anew: ``python -m evidence list | run | report``, see evidence/README.md."""

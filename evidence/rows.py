@@ -1,43 +1,147 @@
-"""Specifications become rows: what is not measured yet is measured, and each row is kept as soon as it is known."""
+"""Measure rows and keep them: one JSON line each in the file of its experiment, appended as soon as it is measured.
+
+A run that was stopped goes on where it ended. Two runs at the same time share the work: each claims a row by a lock
+before it is measured. The system releases the locks of a process that is killed; half a line that it leaves is dropped
+by the next writer.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
+import json
 import os
 import pathlib
 import platform
 import time
 import traceback
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import joblib
 import numpy as np
 import scipy
 import sklearn
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
+from sklearn.exceptions import FitFailedWarning
 from threadpoolctl import threadpool_limits
 
-from ..evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
-from ..models import VERSION
-from .methods import METHODS, WITHOUT_CHANCE, Answer, NotApplicable, Problem
-from .plan import Entry, Experiment, Size
-from .rows import Row, RowFile, packed
-from .splits import Samples, draw
+import sparlow
+from sparlow.evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
+
+from .methods import METHODS, WITHOUT_CHANCE, MethodInput, MethodOutput, NotApplicable, StepListener
+from .specification import Entry, Experiment, Size
+from .splits import Split, draw
 
 Array = NDArray[Any]
+Row = dict[str, Any]
+PathLike = str | os.PathLike[str]
 
 DONE = ("done", "not applicable")
-# Which rule a row goes by, the first if it does not say. SVM, 2: see support_vectors. Folds, 2: see splits.
+# The version of a rule that a row was measured by, 1 if it does not say. SVM, 2: see support_vectors. Folds, 2: see
+# splits.
 RULES = {"svm": 2, "folds": 2}
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RowFile:
+    """Read and write the rows of one experiment; of two with the same key the last one counts."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = pathlib.Path(path)
+
+    def read(self) -> list[Row]:
+        """Return all complete rows."""
+        if not self.path.exists():
+            return []
+        rows: dict[str, Row] = {}
+        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1):
+            try:
+                row = json.loads(line)
+                rows[row["key"]] = row
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(
+                    f"Line {number} of {self.path} is no row: take the line out, or move the file away to start anew."
+                ) from error
+        return list(rows.values())
+
+    def done(self) -> set[str]:
+        """Return the keys of rows that need no second run; those that failed do."""
+        return {row["key"] for row in self.read() if row["status"] in DONE}
+
+    def append(self, row: Row) -> None:
+        """Write a row and make sure that it is on disk."""
+        with self._lock(""), open(self.path, "ab+") as file:
+            _drop_half_line(file)
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextlib.contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        """Claim a row for this process; the value is False if another run has claimed it."""
+        lock = self._lock(f"-{key}")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def _lock(self, name: str) -> FileLock:
+        folder = self.path.parent / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{self.path.stem}{name}.lock")
+
+
+def _drop_half_line(file: BinaryIO) -> None:
+    file.seek(0)
+    content = file.read()
+    if content and not content.endswith(b"\n"):
+        file.truncate(content.rfind(b"\n") + 1)
+
+
+def row_file(experiment: Experiment, output: PathLike) -> RowFile:
+    """Return the file with the rows of an experiment."""
+    return RowFile(pathlib.Path(output) / f"{experiment.name}.jsonl")
+
+
+def packed(array: Array) -> dict[str, Any]:
+    """Return an array as compressed text: whole numbers as they are, others in 16 bits between their extremes."""
+    array = np.asarray(array)
+    if array.dtype.kind in "iub":
+        low, step = 0.0, 1.0
+        whole = array if array.dtype == np.uint8 else array.astype(np.int32)
+    else:
+        low, high = float(array.min()), float(array.max())
+        step = (high - low) / 65535 or 1.0
+        whole = np.round((array - low) / step).astype(np.uint16)
+    data = base64.b64encode(zlib.compress(whole.tobytes(), 9)).decode()
+    return {"shape": list(array.shape), "type": whole.dtype.str, "low": low, "step": step, "data": data}
+
+
+def unpacked(pack: dict[str, Any]) -> Array:
+    """Return the array of :func:`packed`."""
+    whole = np.frombuffer(zlib.decompress(base64.b64decode(pack["data"])), pack["type"]).reshape(pack["shape"])
+    return whole if pack["step"] == 1.0 and pack["low"] == 0.0 else whole * pack["step"] + pack["low"]
+
+
+# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Task:
-    """One row to measure."""
+    """Name one row to measure."""
 
     experiment: Experiment
     entry: Entry
@@ -47,16 +151,16 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What the row is looked up by."""
+        """Return what the row is looked up by."""
         return self.entry.key(self.seed)
 
 
 def tasks(
     experiment: Experiment, size: Size, *, on: str | None = None, threads: int | None = None, folder: str | None = None
 ) -> list[Task]:
-    """All rows of an experiment at a size, seed by seed, each measured once.
+    """Return all rows of an experiment at a size, seed by seed, each once.
 
-    Where neither the split nor the method has chance in it, one seed is enough.
+    Where neither the split nor the method depends on chance, there is one seed.
     """
     found: dict[str, Task] = {}
     for seed in range(size.seeds):
@@ -69,11 +173,11 @@ def tasks(
 
 def run(
     work: Sequence[Task],
-    output: str | os.PathLike[str],
+    output: PathLike,
     *,
     jobs: int = 1,
     again: bool = False,
-    report: Callable[[Row, Task], None] | None = None,
+    report: Callable[[Row | None, Task], None] | None = None,
 ) -> int:
     """Measure the tasks that have no row yet, and return how many failed.
 
@@ -84,51 +188,46 @@ def run(
     output : path
         Folder of the row files, one for each experiment.
     jobs : int
-        Rows measured at the same time, each in a process of its own.
+        Number of rows measured at the same time, each in a process of its own; −1 for all cores.
     again : bool
-        Measure also what has a row.
+        Whether tasks that have a row are measured again.
     report : callable, optional
-        Called with each new row and its task.
+        Called with each new row and its task. In place of a row that another run has claimed or measured meanwhile it
+        gets None.
 
     """
-    open_ = [task for task in work if again or task.key not in done(task.experiment, output)]
+    done = functools.cache(lambda experiment_name: RowFile(pathlib.Path(output) / f"{experiment_name}.jsonl").done())
+    work = [task for task in work if again or task.key not in done(task.experiment.name)]
+    jobs = joblib.effective_n_jobs(jobs)
+    calls = (joblib.delayed(_measure_and_keep)(place, task, output, again) for place, task in enumerate(work))
+    if jobs == 1:
+        rows: Iterator[tuple[int, Row | None]] = (function(*arguments) for function, arguments, _ in calls)
+    else:
+        rows = joblib.Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs)(calls)
     failed = 0
-    for place, row in _measured(open_, jobs):
-        task = open_[place]
-        row_file(task.experiment, output).append(row)
-        failed += row["status"] == "failed"
+    for place, row in rows:
+        failed += row is not None and row["status"] == "failed"
         if report is not None:
-            report(row, task)
+            report(row, work[place])
     return failed
 
 
-def row_file(experiment: Experiment, output: str | os.PathLike[str]) -> RowFile:
-    """Where the rows of an experiment are."""
-    return RowFile(pathlib.Path(output) / f"{experiment.name}.jsonl")
+def _measure_and_keep(place: int, task: Task, output: PathLike, again: bool) -> tuple[int, Row | None]:
+    """Return the place of a task and its new row, or None where another run has the row."""
+    file = row_file(task.experiment, output)
+    with file.claim(task.key) as mine:
+        if not mine or (not again and task.key in file.done()):
+            return place, None
+        row = measure(task)
+        file.append(row)
+        return place, row
 
 
-def done(experiment: Experiment, output: str | os.PathLike[str]) -> set[str]:
-    """Keys of the rows that need no second run; those that failed do."""
-    return {row["key"] for row in row_file(experiment, output).read() if row["status"] in DONE}
-
-
-def _measured(work: Sequence[Task], jobs: int) -> Iterator[tuple[int, Row]]:
-    """Rows as they come, with the place of their task; ``jobs`` as joblib counts them, −1 for all cores."""
-    jobs = joblib.effective_n_jobs(jobs)
-    if jobs == 1:
-        for place, task in enumerate(work):
-            yield place, measure(task)
-        return
-    calls = (joblib.delayed(_numbered)(place, task) for place, task in enumerate(work))
-    yield from joblib.Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs)(calls)
-
-
-def _numbered(place: int, task: Task) -> tuple[int, Row]:
-    return place, measure(task)
+# ── one row ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def measure(task: Task) -> Row:
-    """One row: a method in a setting with a seed. What goes wrong is a row too, with its reason."""
+    """Measure a method in a setting with a seed. A failure is a row too, with its reason."""
     entry = task.entry
     began = time.perf_counter()
     row: Row = {
@@ -139,112 +238,107 @@ def measure(task: Task) -> Row:
         "setting": {name: value for name, value in asdict(entry.setting).items() if value},
         "options": plain(entry.options),
     }
-    peak = Peak()
-    with warnings.catch_warnings(), threadpool_limits(task.threads):
+    peak = PeakMemory()
+    with warnings.catch_warnings(record=True) as heard, threadpool_limits(task.threads):
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", FitFailedWarning)
         try:
-            row |= {"status": "done", **_outcome(task, draw(entry.setting, task.seed, task.folder))}
+            row |= {"status": "done", **_measured(task, draw(entry.setting, task.seed, task.folder))}
         except NotApplicable as reason:
             row |= {"status": "not applicable", "reason": str(reason)}
         except Exception as error:  # the other rows are still worth having
             where = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({pathlib.Path(where.filename).name}, line {where.lineno})"
             row |= {"status": "failed", "reason": said}
+    if heard:
+        row["warnings"] = sorted({str(one.message) for one in heard})
     row["total_seconds"] = round(time.perf_counter() - began, 2)
     row["peak_memory_mb"] = peak.megabytes()
     row["versions"] = versions()
     return row
 
 
-def _outcome(task: Task, samples: Samples) -> dict[str, Any]:
+def _measured(task: Task, split: Split) -> dict[str, Any]:
     trace: list[float] = []
-    arrays: dict[str, Array] = {}
 
-    def watch(Z: Array, y: Array, Z_test: Array) -> None:
-        trace.append(round(100 * share_right(nearest_neighbour(Z, y, Z_test), samples.y_test), 3))
+    def note_accuracy(Z: Array, y: Array, Z_test: Array) -> None:
+        trace.append(round(100 * share_right(nearest_neighbour(Z, y, Z_test), split.y_test), 3))
 
-    entry, kind = task.entry, task.experiment.kind
-    options = dict(entry.options)
-    problem = Problem(
-        samples.X,
-        samples.y,
-        samples.X_test,
-        samples.shape,
-        task.seed,
-        task.threads,
-        options,
-        watch if kind == "traces" else None,
-        samples.folds,
-    )
-    answer = METHODS[entry.method](problem)
-    outcome: dict[str, Any] = {
-        "n_train": len(samples.y if answer.labels is None else answer.labels),
-        "n_test": len(samples.y_test),
-        "parameters": plain(answer.parameters),
-        "seconds": {name: round(value, 2) for name, value in answer.seconds.items()},
+    kind = task.experiment.kind
+    found = apply_method(task, split, note_accuracy if kind == "traces" else None)
+    content: dict[str, Any] = {
+        "n_train": len(split.y if found.labels is None else found.labels),
+        "n_test": len(split.y_test),
+        "parameters": plain(found.parameters),
+        "seconds": {name: round(value, 2) for name, value in found.seconds.items()},
         "rules": RULES,
     }
-    if answer.note:
-        outcome["note"] = answer.note
-    for measure_, predicted in _predictions(task, samples, answer):
-        classes = share_right_by_class(predicted, samples.y_test)
-        outcome.setdefault("accuracy", {})[measure_] = round(100 * share_right(predicted, samples.y_test), 3)
-        outcome.setdefault("per_class", {})[measure_] = [round(100 * share, 2) for share in classes.values()]
-    if answer.test is not None:
-        outcome["dimension"] = int(answer.test.shape[1])
+    if found.note:
+        content["note"] = found.note
+    for measure_, predicted in predictions(task, split, found).items():
+        classes = share_right_by_class(predicted, split.y_test)
+        content.setdefault("accuracy", {})[measure_] = round(100 * share_right(predicted, split.y_test), 3)
+        content.setdefault("per_class", {})[measure_] = [round(100 * share, 2) for share in classes.values()]
+    if found.test is not None:
+        content["dimension"] = int(found.test.shape[1])
     if trace:
-        outcome["trace"] = trace
-    arrays |= KEPT.get(kind, _nothing)(samples, answer)
-    if arrays:
-        outcome["arrays"] = {name: packed(array) for name, array in arrays.items()}
-    return outcome
+        content["trace"] = trace
+    if kind in KEPT:
+        content["arrays"] = {name: packed(array) for name, array in KEPT[kind](split, found).items()}
+    return content
 
 
-def _predictions(task: Task, samples: Samples, answer: Answer) -> Iterator[tuple[str, Array]]:
-    """Labels of the test samples by each measure of the experiment."""
-    if answer.predicted is not None:
-        yield "own", answer.predicted
-        return
-    assert answer.train is not None
-    assert answer.test is not None
-    y = samples.y if answer.labels is None else answer.labels
+def apply_method(task: Task, split: Split, on_step: StepListener | None = None) -> MethodOutput:
+    """Return what the method of a task makes of a split, whose test labels it is not given."""
+    options = dict(task.entry.options)
+    known = (split.X, split.y, split.X_test, split.shape)
+    return METHODS[task.entry.method](MethodInput(*known, task.seed, task.threads, options, on_step, split.folds))
+
+
+def predictions(task: Task, split: Split, found: MethodOutput) -> dict[str, Array]:
+    """Return the labels of the test samples by each measure of the experiment."""
+    if found.predicted is not None:
+        return {"own": found.predicted}
+    train, test, y = _embeddings(split, found)
+    labels = {}
     if "1nn" in task.experiment.measures:
-        yield "1nn", nearest_neighbour(answer.train, y, answer.test)
+        labels["1nn"] = nearest_neighbour(train, y, test)
     if "svm" in task.experiment.measures:
-        yield "svm", support_vectors(answer.train, y, answer.test, seed=task.seed, n_jobs=task.threads)
+        labels["svm"] = support_vectors(train, y, test, seed=task.seed, n_jobs=task.threads)
+    return labels
 
 
-def _nothing(samples: Samples, answer: Answer) -> dict[str, Array]:
-    return {}
+def _embeddings(split: Split, found: MethodOutput) -> tuple[Array, Array, Array]:
+    """Return the embeddings of both parts, and the labels of the first."""
+    assert found.train is not None
+    assert found.test is not None
+    return found.train, found.test, split.y if found.labels is None else found.labels
 
 
-def _faces(samples: Samples, answer: Answer) -> dict[str, Array]:
-    return {"images": answer.arrays["components"][:10].reshape(-1, *(samples.shape or (1, -1)))}
+def _faces(split: Split, found: MethodOutput) -> dict[str, Array]:
+    return {"images": found.arrays["components"][:10].reshape(-1, *(split.shape or (1, -1)))}
 
 
-def _cloud(samples: Samples, answer: Answer) -> dict[str, Array]:
-    assert answer.train is not None
-    assert answer.test is not None
-    y = samples.y if answer.labels is None else answer.labels
-    return {"train": answer.train, "y": y, "test": answer.test, "y_test": samples.y_test}
+def _clouds(split: Split, found: MethodOutput) -> dict[str, Array]:
+    train, test, y = _embeddings(split, found)
+    return {"train": train, "y": y, "test": test, "y_test": split.y_test}
 
 
-def _thumbnails(samples: Samples, answer: Answer) -> dict[str, Array]:
-    assert answer.train is not None
-    grey = (255 * samples.X / samples.X.max()).astype(np.uint8)
-    return {"train": answer.train, "images": grey.reshape(-1, *(samples.shape or (1, -1)))}
+def _thumbnails(split: Split, found: MethodOutput) -> dict[str, Array]:
+    grey = (255 * split.X / split.X.max()).astype(np.uint8)
+    return {"train": _embeddings(split, found)[0], "images": grey.reshape(-1, *(split.shape or (1, -1)))}
 
 
 # What a row keeps for its figure beside accuracies, by the kind of experiment.
-KEPT: dict[str, Callable[[Samples, Answer], dict[str, Array]]] = {
+KEPT: dict[str, Callable[[Split, MethodOutput], dict[str, Array]]] = {
     "faces": _faces,
-    "clouds": _cloud,
+    "clouds": _clouds,
     "thumbnails": _thumbnails,
 }
 
 
 def plain(parameters: Any) -> dict[str, Any]:
-    """Parameters as JSON takes them."""
+    """Return parameters as JSON takes them."""
     return {name: _word(value) for name, value in parameters.items() if value is not None}
 
 
@@ -262,9 +356,9 @@ def _word(value: Any) -> Any:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Of what the numbers depend on."""
+    """Return the versions that the numbers depend on."""
     return {
-        "sparlow": VERSION,
+        "sparlow": sparlow.__version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
@@ -272,15 +366,15 @@ def versions() -> dict[str, str]:
     }
 
 
-class Peak:
-    """The largest memory of this process since it was made, in MB; on systems without /proc since its start."""
+class PeakMemory:
+    """Find the largest memory of this process since this object was made; without /proc since the process started."""
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError):
             pathlib.Path("/proc/self/clear_refs").write_text("5")
 
     def megabytes(self) -> int:
-        """The peak so far."""
+        """Return the peak so far in MB."""
         try:
             lines = pathlib.Path("/proc/self/status").read_text().splitlines()
             return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024

@@ -162,10 +162,10 @@ def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[
             except (ValueError, np.linalg.LinAlgError) as error:  # more components than a fold allows, for instance
                 reasons.setdefault(place, error)
     if reasons:
-        place, error = next(iter(reasons.items()))
+        place, reason = next(iter(reasons.items()))
         warn(
             f"{len(reasons)} of {len(candidates)} candidates for {type(estimator).__name__} cannot be fitted on a "
-            f"training fold and are excluded, among them {candidates[place]}: {error}",
+            f"training fold and are excluded, among them {candidates[place]}: {reason}",
             FitFailedWarning,
         )
         scores[list(reasons)] = -np.inf

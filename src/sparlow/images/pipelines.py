@@ -147,7 +147,7 @@ def pyramid_features(
     descriptor : {"sift", "dhog"}
         Kind of local descriptors.
     patch : int or sequence of int, optional
-        Sides of the patches in pixels. By default 16, 24 and 32 for "sift", and those of :class:`DHOG` for "dhog".
+        Sides of the patches in pixels. By default 16, 24 and 32 for "sift", and 16, 25 and 31 for "dhog".
     step : int
         Distance of neighbouring patches in pixels.
     n_words : int
@@ -174,10 +174,11 @@ def pyramid_features(
     """
     if descriptor not in ("sift", "dhog"):
         raise ValueError(f"descriptor must be 'sift' or 'dhog', got {descriptor!r}.")
-    sides = {} if patch is None and descriptor == "dhog" else {"patch": (16, 24, 32) if patch is None else patch}
+    if patch is None:
+        patch = (16, 24, 32) if descriptor == "sift" else (16, 25, 31)
     shared = {"memory": memory, "n_jobs": n_jobs, "verbose": verbose}
     steps: list[tuple[str, Any]] = [
-        ("descriptors", (DHOG if descriptor == "dhog" else DenseSIFT)(step=step, on_error=on_error, **sides)),
+        ("descriptors", (DHOG if descriptor == "dhog" else DenseSIFT)(patch, step, on_error=on_error)),
         ("codebook", Codebook(n_words, coding, n_samples=50_000, max_iter=15, random_state=random_state, **shared)),
         ("pyramid", SpatialPyramid(pooling="mean" if coding == "hard" else "max", **shared)),
     ]
