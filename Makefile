@@ -55,7 +55,7 @@ bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py
 	@OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/dictionaries.py
 	@$(BIN)/python benchmarks/images.py
-	@$(BIN)/python benchmarks/joint.py
+	@$(BIN)/python -m benchmarks.joint
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .coverage

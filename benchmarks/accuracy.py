@@ -1,10 +1,10 @@
 """Does joint learning help? Accuracy of 1NN and RBF-SVM on embeddings, beside what people would use instead.
 
-    SPARLOW_DATA=<folder> python benchmarks/accuracy.py [--sets usps orl-5 …] [--seeds 0 1 2] [--methods …]
+    SPARLOW_DATA=<folder> python -m benchmarks.accuracy [--sets usps orl-5 …] [--seeds 0 1 2] [--methods …]
 
 Every row keeps set, method, seed, parameters, accuracies, seconds and versions, and is written as soon as it is known:
 starting again goes on where the last run ended. Splits, methods, tuning and classifiers are those of
-``sparlow.experiments``; what these rows have beside is the accuracy of 1NN by angle, which scales every
+``evidence``; what these rows have beside is the accuracy of 1NN by angle, which scales every
 embedding to unit norm.
 """
 
@@ -15,11 +15,11 @@ import warnings
 
 import numpy as np
 
+from evidence.methods import METHODS, WITHOUT_CHANCE, MethodInput
+from evidence.rows import plain, versions
+from evidence.specification import Setting
+from evidence.splits import draw
 from sparlow.evaluation import nearest_neighbour, share_right, support_vectors
-from sparlow.experiments.methods import METHODS, WITHOUT_CHANCE, Problem
-from sparlow.experiments.plan import Setting
-from sparlow.experiments.run import plain, versions
-from sparlow.experiments.splits import draw
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy.json"
 SETS = {
@@ -48,27 +48,27 @@ def angles(Z, centre):
 
 
 def measure(name, method, seed):
-    samples = draw(SETS[name], seed)
+    split = draw(SETS[name], seed)
     known, options = ROWS[method]
     options = TUNED_FACES if options is TUNED and SETS[name].data == "pie" else options
-    answer = METHODS[known](Problem(samples.X, samples.y, samples.X_test, samples.shape, seed, 2, options))
-    centre = answer.train.mean(axis=0)
+    found = METHODS[known](MethodInput(split.X, split.y, split.X_test, split.shape, seed, 2, options))
+    centre = found.train.mean(axis=0)
     predicted = {
-        "1nn": nearest_neighbour(answer.train, samples.y, answer.test),
-        "1nn_angle": nearest_neighbour(angles(answer.train, centre), samples.y, angles(answer.test, centre)),
-        "svm": support_vectors(answer.train, samples.y, answer.test, seed=seed, n_jobs=2),
+        "1nn": nearest_neighbour(found.train, split.y, found.test),
+        "1nn_angle": nearest_neighbour(angles(found.train, centre), split.y, angles(found.test, centre)),
+        "svm": support_vectors(found.train, split.y, found.test, seed=seed, n_jobs=2),
     }
     return {
         "set": name,
         "method": method,
         "seed": seed,
-        **{key: share_right(labels, samples.y_test) for key, labels in predicted.items()},
-        "dimension": int(answer.test.shape[1]),
-        "tuning_seconds": round(answer.seconds["tuning"], 2),
-        "fit_seconds": round(answer.seconds["fit"], 2),
-        "n_train": len(samples.y),
-        "n_test": len(samples.y_test),
-        "parameters": plain(answer.parameters),
+        **{key: share_right(labels, split.y_test) for key, labels in predicted.items()},
+        "dimension": int(found.test.shape[1]),
+        "tuning_seconds": round(found.seconds["tuning"], 2),
+        "fit_seconds": round(found.seconds["fit"], 2),
+        "n_train": len(split.y),
+        "n_test": len(split.y_test),
+        "parameters": plain(found.parameters),
         "versions": versions(),
     }
 

@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from coding import DATA, load, median_seconds
 from sparlow import __version__, encode, objective
-from sparlow.priors import ElasticNet
 from sparlow.dictionaries import class_union, ksvd, omp, online, rls_dla, samples
+from sparlow.priors import ElasticNet
 
 LASSO = ElasticNet(0.1, 0.0)
 NONZEROS = 6

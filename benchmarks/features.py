@@ -2,7 +2,7 @@
 
 Of 100 training pictures of each class 70 are learned from and 30 judged by; codebook, principal components and
 classifiers know the first alone. Test pictures take no part. Run with
-``SPARLOW_DATA=<folder> python benchmarks/features.py``: a row for each kind of features and split is added to
+``SPARLOW_DATA=<folder> python -m benchmarks.features``: a row for each kind of features and split is added to
 ``benchmarks/results/features.json``, those that are there are not measured again.
 """
 
@@ -19,10 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from sparlow import SparLow, __version__, datasets
+from evidence import datasets
+from sparlow import SparLow, __version__
 from sparlow.evaluation import nearest_neighbour
-from sparlow.experiments.pictures import principal_components
-from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
+from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, SpatialPyramid
 from sparlow.rivals import LabelledLDA
 
 OUTPUT = pathlib.Path(__file__).parent / "results" / "features.json"
@@ -90,8 +90,8 @@ def measured(kind, split, data):
         parts.append([after(steps.transform(images[part])) for part in (known, held)])
     A, B = (sp.hstack(blocks, "csr") for blocks in zip(*parts, strict=True))
     svm = max(LinearSVC(C=C).fit(A, labels[known]).score(B, labels[held]) for C in (0.3, 1.0, 3.0))
-    rows = normalize(principal_components(A, sp.vstack([A, B], "csr"))[:, : len(known) // 2])
-    X, X_new = rows[: len(known)], rows[len(known) :]
+    components = PrincipalComponents().fit(A)
+    X, X_new = (normalize(components.transform(rows)) for rows in (A, B))
     shares = {"pyramids, linear SVM": svm, **judged(X, labels[known], X_new, labels[held])}
     return dict(
         features=kind,

@@ -1,6 +1,6 @@
 """What a step of joint learning costs: against SPAMS, by number of samples, in memory, and by solver.
 
-    SPARLOW_DATA=<folder> python benchmarks/joint.py [step growth memory solvers]
+    SPARLOW_DATA=<folder> python -m benchmarks.joint [step growth memory solvers]
 
 Four measurements, each a list of rows in ``results/joint.json``:
 
@@ -28,7 +28,8 @@ import sklearn
 import spams
 from sklearn.preprocessing import normalize
 
-from sparlow import SparLow, __version__, datasets
+from evidence import datasets
+from sparlow import SparLow, __version__
 from sparlow.criteria import CRITERIA, criterion_named
 from sparlow.problem import SOLVERS, learn
 
@@ -133,7 +134,7 @@ def memory_of(criterion, n):
 def memory():
     rows = []
     for criterion in NAMES:
-        command = [sys.executable, __file__, "--memory-of", criterion]
+        command = [sys.executable, "-m", "benchmarks.joint", "--memory-of", criterion]
         rows.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
         print(rows[-1], flush=True)
     return rows

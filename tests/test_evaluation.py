@@ -1,19 +1,18 @@
 """Judging representations: classifiers, parameters by training folds, accuracies, confusion, splits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from sparlow import SparLow
 from sparlow.evaluation import (
-    _smoothest,
+    _widest_kernel,
     compare,
     divided,
     folds,
@@ -138,13 +137,11 @@ def test_a_single_sample_does_not_choose_the_machine():
     usual = SVC(C=1.0, gamma=0.25 / Z.var(axis=0).sum()).fit(Z, y)
     new = rng.normal(0, 8, (200, 3))
     np.testing.assert_array_equal(support_vectors(Z, y, new), usual.predict(new))
-    search = SimpleNamespace(
-        cv_results_={
-            "mean_test_score": np.array([0.5, 0.999, 0.9995, 1.0, 0.99]),
-            "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (100, 1), (1, 4), (1, 0.25))],
-        }
-    )
-    assert _smoothest(search, 1000) == {"C": 100, "gamma": 1}
+    results = {
+        "mean_test_score": np.array([0.5, 0.999, 0.9995, 1.0, 0.99]),
+        "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (100, 1), (1, 4), (1, 0.25))],
+    }
+    assert results["params"][_widest_kernel(results, 1000)] == {"C": 100, "gamma": 1}
 
 
 def digit_folds():
@@ -153,12 +150,46 @@ def digit_folds():
 
 def test_search_finds_what_serves_the_nearest_neighbour():
     assert searched(PCA(random_state=0), {"n_components": [1, 20]}, digit_folds).n_components == 20
-    # a candidate that cannot be fitted is out
-    assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, digit_folds).n_components == 2
-    # where none can, the estimator stays as it is
-    assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, digit_folds).n_components == 3
     # what decides by itself is judged by its decisions
     assert searched(KNeighborsClassifier(), {"n_neighbors": [150, 1]}, digit_folds).n_neighbors == 1
+
+
+def test_candidates_that_cannot_be_fitted_are_excluded_with_the_reason():
+    said = r"1 of 2 candidates for PCA .* \{'n_components': 1000\}: n_components=1000 must be between"
+    with pytest.warns(FitFailedWarning, match=said):
+        assert searched(PCA(random_state=0), {"n_components": [1000, 2]}, digit_folds).n_components == 2
+    with pytest.warns(FitFailedWarning, match="2 of 2 candidates"):  # the parameters stay as they are
+        assert searched(PCA(3, random_state=0), {"n_components": [1000, 2000]}, digit_folds).n_components == 3
+
+
+class Fickle(PCA):
+    """Fails on the second fold where it would have won."""
+
+    fits = 0
+
+    def fit(self, X, y=None):
+        Fickle.fits += self.n_components == 20
+        if self.n_components == 20 and Fickle.fits == 2:
+            raise ValueError("no luck")
+        return super().fit(X, y)
+
+
+def test_one_failing_fold_excludes_a_candidate():
+    with pytest.warns(FitFailedWarning, match="no luck"):
+        assert searched(Fickle(), {"n_components": [1, 20]}, digit_folds).n_components == 1
+
+
+def test_machines_of_many_samples_are_chosen_on_a_part_and_learn_from_all(monkeypatch):
+    monkeypatch.setattr(part, "__defaults__", (100,))
+    few, _ = part(X, Y, 0)
+    assert len(few) == 100
+    seen = []
+    fit = SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, Z, y, **more: seen.append(len(Z)) or fit(self, Z, y, **more))
+    found = support_vectors(X, Y, X)
+    assert seen[-1] == 300
+    assert max(seen[:-1]) == 100
+    assert np.mean(found == Y) > 0.95
 
 
 class Sided(LinearDiscriminantAnalysis):

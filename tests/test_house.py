@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -23,10 +24,9 @@ FLOORS = [
     ["views"],
     ["problem", "defaults"],
     ["estimators", "images"],
-    ["datasets", "samples", "evaluation", "rivals"],
+    ["samples", "evaluation", "rivals"],
     ["models"],
     ["plots", "page"],
-    ["experiments"],
     ["cli"],
 ]
 # A library that may be imported in one room only.
@@ -59,6 +59,13 @@ def imports(path):
     return rooms, packages
 
 
+def top_packages(path):
+    """Names of top-level packages that a file imports absolutely."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    found = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return found | {n.module.split(".")[0] for n in nodes if isinstance(n, ast.ImportFrom) and not n.level}
+
+
 def test_imports_go_downwards_only():
     floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
     paths = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]
@@ -69,7 +76,17 @@ def test_imports_go_downwards_only():
         assert all(room == own or floor[room] < floor[own] for room in rooms), path
         for library, homes in HOMES.items():
             assert library not in packages or own in homes, (path, library)
-        assert "sparlow" not in packages, f"{path}: import the rooms relatively"
+        assert not {"sparlow", "evidence"} & packages, f"{path}: import rooms of the library alone, and relatively"
+
+
+def test_the_evidence_stands_beside_the_library():
+    """It imports the library, which stays complete without it: nothing of the evidence is built into the wheel."""
+    paths = list((cases.ROOT / "evidence").rglob("*.py"))
+    assert any("sparlow" in top_packages(path) for path in paths)
+    settings = tomllib.loads((cases.ROOT / "pyproject.toml").read_text())
+    assert settings["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/sparlow"]}
+    for path in paths:
+        assert len(path.read_text().splitlines()) <= 500, path
 
 
 def run(code, *words, **environment):

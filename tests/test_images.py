@@ -19,15 +19,18 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparlow import SparLow
 from sparlow.images import (
     Bags,
     Codebook,
     DenseSIFT,
+    PrincipalComponents,
     SpatialPyramid,
     kspm,
     llc,
+    pyramid_features,
     read_gray,
     scspm,
     unreadable,
@@ -79,6 +82,50 @@ def test_recipes_tell_textures_apart(recipe):
     model = recipe(24, step=4, random_state=0, n_jobs=2).set_params(descriptors__patch=8)
     model.fit(pictures[::2], labels[::2])
     assert model.score(pictures[1::2], labels[1::2]) == 1
+
+
+@parametrize_with_checks([PrincipalComponents()])
+def test_components_are_an_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("shape", [(12, 40), (40, 12)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_components_are_those_of_pca(shape, sparse):
+    X = np.random.default_rng(0).standard_normal(shape) * np.linspace(1, 3, shape[1])
+    model = PrincipalComponents().fit(sp.csr_array(X) if sparse else X)
+    assert model.n_components_ == min(shape[0] // 2, 12)
+    expected = PCA(model.n_components_, svd_solver="full").fit(X)
+    new = X[:5] + 1
+    np.testing.assert_allclose(np.abs(model.transform(new)), np.abs(expected.transform(new)), atol=1e-8)
+    assert PrincipalComponents(1000).fit(X).n_components_ == min(shape[0] - 1, shape[1])
+    with pytest.raises(ValueError, match="All rows are equal"):
+        model.fit(np.zeros((3, 2)))
+
+
+def test_features_are_half_as_many_components_as_pictures_of_unit_norm():
+    pictures, labels = stripes_set(8)
+    options = {"patch": 8, "step": 4, "n_words": 24, "random_state": 0}
+    model = pyramid_features(**options).fit(pictures[::2])
+    assert list(model.named_steps) == ["descriptors", "codebook", "pyramid", "components", "norm"]
+    known, new = model.transform(pictures[::2]), model.transform(pictures[1::2])
+    assert known.shape == (12, 6)
+    np.testing.assert_allclose(np.linalg.norm(known, axis=1), 1, rtol=1e-5)
+    nearest = np.argmax(new @ known.T, axis=1)
+    assert np.array_equal(np.array(labels[::2])[nearest], np.array(labels[1::2]))
+    # the first components do not depend on how many there are
+    few = pyramid_features(3, **options).fit_transform(pictures[::2])
+    np.testing.assert_allclose(few, known[:, :3] / np.linalg.norm(known[:, :3], axis=1, keepdims=True), atol=1e-5)
+    assert pyramid_features(0, **options).fit_transform(pictures[:3]).shape == (3, 21 * 24)
+
+
+def test_recipe_of_features_takes_other_descriptors_and_codes():
+    assert pyramid_features()["descriptors"].patch == (16, 24, 32)
+    assert pyramid_features(descriptor="dhog")["descriptors"].patch == (16, 25, 31)
+    assert pyramid_features(descriptor="dhog", patch=8)["descriptors"].patch == 8
+    assert pyramid_features(coding="hard")["pyramid"].pooling == "mean"
+    with pytest.raises(ValueError, match="'sift' or 'dhog', got 'surf'"):
+        pyramid_features(descriptor="surf")
 
 
 def test_chain_feeds_joint_learning():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from sparlow import plots
-from sparlow.plots import charts
 
 
 @pytest.mark.interpreted
@@ -102,15 +101,6 @@ def test_curves_mark_the_best_held_out_step():
 @pytest.mark.interpreted
 def test_curves_without_a_held_out_part_have_one_panel():
     assert len(plots.curves(history([np.nan] * 4))) == 1
-
-
-def test_a_method_has_one_colour_in_all_panels():
-    first, second = charts.Series("a", [1, 2], [90, 91]), charts.Series("b", [1, 2], [80, 81], printed=[82, 83])
-    figure = charts.lines({"left": [first, second], "right": [second]}, ("x", "accuracy"))
-    left, right = (dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in figure.axes)
-    assert left["b"].lines[0].get_color() == right["b"].lines[0].get_color() != left["a"].lines[0].get_color()
-    assert set(right) == {"b", "printed"}
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("width", [2, 3])

@@ -1,11 +1,11 @@
-"""How good a representation is: two classifiers on samples it was not learned from, and parameters chosen on training
-folds.
+"""Judge representations: 1NN and SVM on samples not learned from, parameters chosen on training folds.
 
 The number −1 in place of a label says that a sample has none.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
@@ -29,6 +31,7 @@ from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
 from .labels import is_labelled
+from .messages import warn
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
@@ -43,37 +46,43 @@ _WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
 
 
 def nearest_neighbour(Z: Array, y: Array, Z_new: Array) -> Array:
-    """The label of the nearest labelled sample (1NN)."""
+    """Return the labels of the nearest labelled samples (1NN)."""
     known = is_labelled(y)
     return np.asarray(KNeighborsClassifier(1).fit(Z[known], y[known]).predict(Z_new))
 
 
 def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: int | None = None) -> Array:
-    """The labels of a Gaussian support vector machine (SVM) of the labelled samples.
+    """Return the labels that a Gaussian support vector machine (SVM) of the labelled samples gives.
 
-    C and γ come from cross-validation on the training samples, of which 3000 at most, drawn with ``seed``, take part in
-    the choice: of all γ that come within one sample of the best, the smallest, with the C that is best for it. An
-    embedding learned with these labels leaves hardly a mistake on any fold, and a single sample must not choose a
-    narrow kernel. Where a class has a single sample there is nothing to choose by: C = 10, γ = 1 / total variance.
+    C and γ are chosen by cross-validation on at most 3000 training samples, drawn with ``seed``: the smallest γ within
+    one sample of the best accuracy, with the C that is best for it. An embedding learned with these labels makes hardly
+    a mistake on any fold, and a single sample must not choose a narrow kernel. Where a class has a single sample,
+    C = 10 and γ = 1 / total variance.
     """
     known = is_labelled(y)
     Z, y, Z_new = np.asarray(Z[known], float), y[known], np.asarray(Z_new, float)
     unit = 1 / max(float(np.var(Z, axis=0).sum()), 1e-12)
     few, labels = part(Z, y, seed)
-    best = {"C": 10.0, "gamma": unit}
-    if n_folds(labels) > 1:
-        grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
-        with joblib.parallel_config("threading"):  # libsvm leaves the interpreter's lock alone
-            search = GridSearchCV(SVC(cache_size=500), grid, cv=list(training_folds(labels)), n_jobs=n_jobs)
-            best = _smoothest(search.fit(few, labels), len(labels))
-    return np.asarray(SVC(cache_size=500, **best).fit(Z, y).predict(Z_new))
+    machine = SVC(C=10.0, gamma=unit, cache_size=500)
+    if n_folds(labels) < 2:
+        return np.asarray(machine.fit(Z, y).predict(Z_new))
+    grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
+    widest = functools.partial(_widest_kernel, n_samples=len(labels))
+    search = GridSearchCV(machine, grid, cv=list(training_folds(labels)), refit=widest, n_jobs=n_jobs)
+    with joblib.parallel_config("threading"):  # libsvm releases the interpreter's lock
+        search.fit(few, labels)
+    best = search.best_estimator_
+    return np.asarray((best if len(few) == len(Z) else best.fit(Z, y)).predict(Z_new))
 
 
-def _smoothest(search: GridSearchCV, n_samples: int) -> dict[str, float]:
-    """Of the γ that come within a sample of the best (folds differ in size: one and a half) the smallest, and its C."""
-    scores, known = search.cv_results_["mean_test_score"], search.cv_results_["params"]
+def _widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
+    """Return the place of the smallest γ within 1.5 samples of the best accuracy, with its best C.
+
+    Folds differ in size, so that one sample may count as one and a half.
+    """
+    scores, known = results["mean_test_score"], results["params"]
     near = np.flatnonzero(scores >= np.max(scores) - 1.5 / n_samples)
-    return dict(known[min(near, key=lambda place: (known[place]["gamma"], -scores[place], known[place]["C"]))])
+    return int(min(near, key=lambda place: (known[place]["gamma"], -scores[place], known[place]["C"])))
 
 
 CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest_neighbour, "SVM": support_vectors}
@@ -83,7 +92,11 @@ CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest
 
 
 def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Array]:
-    """At most ``most`` samples: all labelled ones and some without label, or classes in proportion where that goes."""
+    """Return at most ``most`` samples.
+
+    Where some have no label, these are all labelled ones and some of the others. Otherwise classes keep their
+    proportions where that is possible.
+    """
     if len(y) <= most:
         return X, y
     known = is_labelled(y)
@@ -101,19 +114,19 @@ def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Arra
 
 
 def n_folds(y: Array) -> int:
-    """As many folds as the smallest class allows, three at most; one if a class has a single label."""
+    """Return the number of folds that the smallest class allows, at most three; 1 if a class has a single label."""
     return int(min(_FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
 
 
 def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
-    """Rows to learn from and rows to judge by; samples without a label are always among those learned from."""
+    """Yield rows to learn from and rows to judge by; samples without a label are always learned from."""
     known = np.flatnonzero(is_labelled(y))
     for _, held in folds(y[known], n_folds(y)):
         yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
 
 
 def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
-    """The training folds of samples, of at most 3000 of them; none where a class has a single label."""
+    """Yield the training folds of at most 3000 samples; none where a class has a single label."""
     X, y = part(X, y, seed)
     if n_folds(y) > 1:
         for rows, held in training_folds(y):
@@ -121,37 +134,56 @@ def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
 
 
 def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[[], Iterable[Fold]]) -> Any:
-    """The estimator with the parameters of ``grid`` that serve best on training folds, which ``parts`` returns.
+    """Return a copy of the estimator with the parameters of ``grid`` that are best on training folds.
 
-    What embeds is judged by 1NN on its embedding, what only classifies by its predictions. A single candidate is taken
-    unseen. Without folds, or where nothing can be fitted on a fold, there is nothing to go by: the estimator comes back
-    as it is.
+    An estimator with ``transform`` is judged by 1NN on its embedding, any other by its predictions. A single candidate
+    is taken without a trial. A candidate that cannot be fitted on a fold is excluded, with a ``FitFailedWarning`` that
+    tells the reason; where all are, or where there are no folds, the parameters stay as they are.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is searched for; it is not changed.
+    grid : mapping of str to sequences
+        Parameters and their candidate values.
+    parts : callable
+        Returns the training folds.
+
     """
     candidates = list(ParameterGrid(dict(grid)))
     if len(candidates) < 2:
         return clone(estimator).set_params(**candidates[0])
     scores = np.zeros(len(candidates))
+    reasons: dict[int, Exception] = {}
     for fold in parts():
         for place, candidate in enumerate(candidates):
-            scores[place] += _trial(clone(estimator).set_params(**candidate), *fold)
-    if not scores.any():
+            try:
+                scores[place] += _accuracy_on(fold, clone(estimator).set_params(**candidate))
+            except (ValueError, np.linalg.LinAlgError) as error:  # more components than a fold allows, for instance
+                reasons.setdefault(place, error)
+    if reasons:
+        place, reason = next(iter(reasons.items()))
+        warn(
+            f"{len(reasons)} of {len(candidates)} candidates for {type(estimator).__name__} cannot be fitted on a "
+            f"training fold and are excluded, among them {candidates[place]}: {reason}",
+            FitFailedWarning,
+        )
+        scores[list(reasons)] = -np.inf
+    if not np.any(scores > 0):
         return clone(estimator)
     return clone(estimator).set_params(**candidates[int(np.argmax(scores))])
 
 
-def _trial(estimator: Any, X: Array, y: Array, X_held: Array, y_held: Array) -> float:
-    try:
-        estimator.fit(X, y)
-    except (ValueError, np.linalg.LinAlgError):  # more components than a fold allows, for instance
-        return 0.0
+def _accuracy_on(fold: Fold, estimator: Any) -> float:
+    X, y, X_held, y_held = fold
+    estimator.fit(X, y)
     if not hasattr(estimator, "transform"):
-        return float(np.mean(estimator.predict(X_held) == y_held))
-    found = nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held))
-    return float(np.mean(found == y_held))
+        return share_right(estimator.predict(X_held), y_held)
+    return share_right(nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held)), y_held)
 
 
 def own_embedding(estimator: Any, X: Array) -> Array:
-    """The embedding of the samples that the estimator was fitted on."""
+    """Return the embedding of the samples that the estimator was fitted on."""
     found = getattr(estimator, "embedding_", ())
     return np.asarray(found) if len(found) == len(X) else np.asarray(estimator.transform(X))
 
@@ -160,18 +192,18 @@ def own_embedding(estimator: Any, X: Array) -> Array:
 
 
 def share_right(predicted: Array, truth: Array) -> float:
-    """Share of right labels."""
+    """Return the share of right labels."""
     return float(np.mean(predicted == truth))
 
 
 def share_right_by_class(predicted: Array, truth: Array) -> dict[Any, float]:
-    """The same among the samples of each class that occurs."""
+    """Return the share of right labels of each class that occurs."""
     return {label: share_right(predicted[truth == label], label) for label in np.unique(truth)}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What classifiers made of one representation.
+    """Hold the labels that classifiers give to one representation.
 
     Parameters
     ----------
@@ -196,33 +228,29 @@ class Judgement:
 
     @property
     def classes(self) -> list[str]:
-        """Labels, numbers in their order."""
+        """Return the labels, numbers by size."""
         return in_order(np.concatenate([self.truth, *self.predicted.values()]))
 
     def accuracy(self, classifier: str) -> float:
-        """Share of right labels."""
+        """Return the share of right labels."""
         return share_right(self.predicted[classifier], self.truth)
 
     def accuracies(self) -> dict[str, float]:
-        """Of each classifier."""
+        """Return the share of right labels by classifier."""
         return {classifier: self.accuracy(classifier) for classifier in self.predicted}
 
     def confusion(self, classifier: str) -> Array:
-        """Counts (c, c): true classes down, labels given across."""
-        classes = self.classes
-        place = {label: number for number, label in enumerate(classes)}
-        counts = np.zeros((len(classes), len(classes)), int)
-        np.add.at(counts, ([place[t] for t in self.truth], [place[p] for p in self.predicted[classifier]]), 1)
-        return counts
+        """Return counts (c, c): true classes down, labels given across."""
+        return np.asarray(confusion_matrix(self.truth, self.predicted[classifier], labels=self.classes))
 
     def per_class(self, classifier: str) -> dict[str, float]:
-        """Share of right labels among the samples of each class that occurs."""
+        """Return the share of right labels of each class that occurs."""
         found = share_right_by_class(self.predicted[classifier], self.truth)
         return {label: found[label] for label in in_order(found)}
 
 
 def in_order(labels: Iterable[Any]) -> list[str]:
-    """Distinct labels as strings: numbers by size, then words by alphabet."""
+    """Return the distinct labels as strings: numbers by size, then words by alphabet."""
 
     def key(label: str) -> tuple[bool, float, str]:
         try:
@@ -234,7 +262,10 @@ def in_order(labels: Iterable[Any]) -> list[str]:
 
 
 def known_rows(y: Any, *, semi: bool = False) -> Array:
-    """Which samples have a label: −1 marks those without, unless it is one of two classes and nobody says ``semi``."""
+    """Return which samples have a label.
+
+    −1 marks those without one, unless it is one of two labels and ``semi`` is false: then it is a class.
+    """
     y = np.asarray(y)
     if not semi and len({str(label) for label in y}) <= 2:
         return np.ones(len(y), bool)
@@ -242,14 +273,14 @@ def known_rows(y: Any, *, semi: bool = False) -> Array:
 
 
 def _labelled_rows(y: Any, y_new: Any) -> tuple[Array, Array]:
-    """Which training samples and which new ones have a label; the former decide for both what −1 is."""
+    """Return which training samples and which new ones have a label; the former decide for both what −1 is."""
     rows = known_rows(y)
     is_class = {"-1", "-1.0"} & {str(label) for label in np.asarray(y)[rows]}
     return rows, np.ones(len(y_new), bool) if is_class else known_rows(y_new, semi=True)
 
 
 def labels_of(y: Any, y_new: Any) -> tuple[list[str], list[str]]:
-    """The distinct labels of training samples and of new ones, in order; −1 is left out where it stands for none."""
+    """Return the distinct labels of training samples and of new ones, in order, without −1 where it stands for none."""
     rows, rows_new = _labelled_rows(y, y_new)
     return in_order(np.asarray(y)[rows]), in_order(np.asarray(y_new)[rows_new])
 
@@ -285,7 +316,7 @@ def learn_and_judge(
 
 
 def rivals() -> dict[str, Any]:
-    """What people use otherwise, on samples of unit norm."""
+    """Return the usual alternatives, for samples of unit norm."""
     return {
         "raw values": FunctionTransformer(),
         "PCA, 95 % of the variance": PCA(0.95),
@@ -307,7 +338,7 @@ def compare(
 
 
 def folds(y: Array, count: int, seed: int = 0) -> list[tuple[Array, Array]]:
-    """Rows to learn from and to judge on, classes in proportion in each fold."""
+    """Return rows to learn from and rows to judge on; each fold keeps the proportions of the classes."""
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if fewest < 2:
         raise ValueError("Cross-validation needs two samples of each class at least; there is a class of one.")
@@ -317,7 +348,7 @@ def folds(y: Array, count: int, seed: int = 0) -> list[tuple[Array, Array]]:
 
 
 def split(y: Array, test_fraction: float, seed: int = 0) -> tuple[Array, Array]:
-    """One such split: sorted rows to learn from and rows held out."""
+    """Return one such split: sorted rows to learn from and rows held out."""
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
         raise ValueError(
@@ -329,7 +360,7 @@ def split(y: Array, test_fraction: float, seed: int = 0) -> tuple[Array, Array]:
 
 
 def pooled(parts: list[Judgement]) -> Judgement:
-    """The judgements of the same method on several folds as one."""
+    """Join the judgements of one method on several folds."""
     predicted = {which: np.concatenate([part.predicted[which] for part in parts]) for which in parts[0].predicted}
     seconds = float(np.mean([part.fit_seconds for part in parts]))
     truth = np.concatenate([part.truth for part in parts])

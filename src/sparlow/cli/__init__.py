@@ -1,4 +1,4 @@
-"""The command line: ``sparlow fit | transform | predict | evaluate | inspect | report | features | reproduce``.
+"""The command line: ``sparlow fit | transform | predict | evaluate | inspect | report | features``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from ..models import VERSION
-from . import evaluate, features, fit, inspect, predict, report, reproduce, transform
+from . import evaluate, features, fit, inspect, predict, report, transform
 from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
@@ -27,7 +27,6 @@ COMMANDS: dict[str, Any] = {
     "inspect": inspect,
     "report": report,
     "features": features,
-    "reproduce": reproduce,
 }
 
 _EPILOG = """\
@@ -38,7 +37,6 @@ examples:
   sparlow fit faces/ --size 32x32 -o faces.sparlow
   sparlow evaluate faces.sparlow new_faces/
   sparlow report faces.sparlow faces/ -o report.html
-  sparlow reproduce --list
 
 exit codes:
   0    done

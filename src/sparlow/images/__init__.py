@@ -8,7 +8,15 @@ Three scikit-learn transformers, to be put in a pipeline:
 from .bags import Bag, Bags
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
-from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, scspm
+from .pipelines import (
+    HistogramIntersection,
+    PrincipalComponents,
+    histogram_intersection,
+    kspm,
+    llc,
+    pyramid_features,
+    scspm,
+)
 from .pyramid import SpatialPyramid
 from .reading import UnreadableImageError, read_gray, unreadable
 
@@ -19,11 +27,13 @@ __all__ = [
     "Codebook",
     "DenseSIFT",
     "HistogramIntersection",
+    "PrincipalComponents",
     "SpatialPyramid",
     "UnreadableImageError",
     "histogram_intersection",
     "kspm",
     "llc",
+    "pyramid_features",
     "read_gray",
     "scspm",
     "unreadable",

@@ -1,22 +1,26 @@
-"""The classical recipes, from pictures to classes."""
+"""Recipes from pictures to features, and the classical ones from pictures to classes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import Tags, check_array
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _kernels
 from ..parallel import Threads, frozen
 from .codebook import Codebook
-from .descriptors import DenseSIFT
+from .descriptors import DHOG, DenseSIFT
 from .pyramid import SpatialPyramid
 
 Array = NDArray[Any]
@@ -24,8 +28,167 @@ Array = NDArray[Any]
 _FLOATS = [np.float64, np.float32]
 
 
+class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Project rows on their principal components.
+
+    Rows may be sparse and wide, as pyramids are. Where they are fewer than their columns, the axes are combinations of
+    the rows, found from their Gram matrix.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of components, at most the rank of the centred rows. By default half as many as training rows: the last
+        components describe these rows alone, and make new rows look unlike them.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components_, n_features_in)
+        Orthonormal axes, by descending variance.
+    mean_ : array of shape (n_features_in,)
+        Mean of the training rows.
+    n_components_ : int
+        Number of components.
+    n_features_in_ : int
+        Width of the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow.images import PrincipalComponents
+    >>> PrincipalComponents(3).fit_transform(load_digits().data).shape
+    (1797, 3)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None]
+    }
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> PrincipalComponents:
+        """Find the components of the rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features_in)
+            Rows.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        self : PrincipalComponents
+
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, ensure_min_samples=2)
+        centred = X.toarray() if sp.issparse(X) else X.copy()
+        self.mean_ = centred.mean(axis=0)
+        centred -= self.mean_
+        few_rows = centred.shape[0] < centred.shape[1]
+        values, vectors = np.linalg.eigh(centred @ centred.T if few_rows else centred.T @ centred)
+        count = self.n_components if self.n_components is not None else max(len(centred) // 2, 1)
+        kept = np.flatnonzero(values > 1e-6 * values[-1])[::-1][:count]
+        if not len(kept):
+            raise ValueError("All rows are equal: they have no principal components.")
+        axes = vectors[:, kept]
+        self.components_ = (axes / np.sqrt(values[kept])).T @ centred if few_rows else np.ascontiguousarray(axes.T)
+        self.n_components_ = self._n_features_out = len(kept)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Project rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features_in)
+            Rows.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components_)
+
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        return np.asarray(X @ self.components_.T - self.components_ @ self.mean_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def pyramid_features(
+    n_components: int | None = None,
+    *,
+    descriptor: str = "sift",
+    patch: int | Sequence[int] | None = None,
+    step: int = 8,
+    n_words: int = 1024,
+    coding: str = "llc",
+    random_state: Any = None,
+    memory: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    verbose: int = 0,
+) -> Pipeline:
+    """Return the recipe that turns pictures into features: principal components of spatial pyramids, of unit norm.
+
+    Everything is learned from the pictures given to ``fit``. The evidence on pictures uses it with its defaults.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of principal components, by default half as many as training pictures; 0 keeps the pyramids themselves.
+    descriptor : {"sift", "dhog"}
+        Kind of local descriptors.
+    patch : int or sequence of int, optional
+        Sides of the patches in pixels. By default 16, 24 and 32 for "sift", and 16, 25 and 31 for "dhog".
+    step : int
+        Distance of neighbouring patches in pixels.
+    n_words : int
+        Size of the codebook, which is learned from 50 000 descriptors.
+    coding : {"llc", "hard", "sparse", "laplacian"}
+        How descriptors are coded, see :class:`Codebook`. Codes are pooled by their maximum, those of "hard" by their
+        mean.
+    random_state, memory, n_jobs, on_error, verbose
+        Passed to the steps that take them.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Steps "descriptors", "codebook", "pyramid" and, unless ``n_components`` is 0, "components" and "norm".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow.images import pyramid_features
+    >>> images = np.random.default_rng(0).integers(0, 256, (6, 48, 48), dtype=np.uint8)
+    >>> pyramid_features(n_words=8, random_state=0).fit_transform(images).shape
+    (6, 3)
+
+    """
+    if descriptor not in ("sift", "dhog"):
+        raise ValueError(f"descriptor must be 'sift' or 'dhog', got {descriptor!r}.")
+    if patch is None:
+        patch = (16, 24, 32) if descriptor == "sift" else (16, 25, 31)
+    shared = {"memory": memory, "n_jobs": n_jobs, "verbose": verbose}
+    steps: list[tuple[str, Any]] = [
+        ("descriptors", (DHOG if descriptor == "dhog" else DenseSIFT)(patch, step, on_error=on_error)),
+        ("codebook", Codebook(n_words, coding, n_samples=50_000, max_iter=15, random_state=random_state, **shared)),
+        ("pyramid", SpatialPyramid(pooling="mean" if coding == "hard" else "max", **shared)),
+    ]
+    if n_components != 0:
+        steps += [("components", PrincipalComponents(n_components)), ("norm", Normalizer())]
+    return Pipeline(steps)
+
+
 def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> Array:
-    """The kernel k(x, y) = Σⱼ min(xⱼ, yⱼ) of rows without negative entries.
+    """Return the kernel k(x, y) = Σⱼ min(xⱼ, yⱼ) of rows without negative entries.
 
     Parameters
     ----------
@@ -66,7 +229,7 @@ def _nonnegative(X: Any, name: str) -> sp.csr_array:
 
 
 class HistogramIntersection(TransformerMixin, BaseEstimator):
-    """Rows to their intersections with the training rows, for ``SVC(kernel="precomputed")``.
+    """Map rows to their intersections with the training rows, for ``SVC(kernel="precomputed")``.
 
     Parameters
     ----------
@@ -102,7 +265,7 @@ class HistogramIntersection(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Intersections with the training rows.
+        """Return the intersections with the training rows.
 
         Parameters
         ----------
@@ -135,7 +298,7 @@ def kspm(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Spatial pyramid matching: hard assignment, weighted histograms over cells, intersection kernel, SVM.
+    """Return spatial pyramid matching: hard assignment, weighted histograms over cells, intersection kernel, SVM.
 
     Lazebnik, Schmid, Ponce, *Beyond bags of features*, 2006.
 
@@ -175,7 +338,7 @@ def scspm(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Sparse codes, max pooling over a spatial pyramid, linear SVM.
+    """Return sparse codes, max pooling over a spatial pyramid, linear SVM.
 
     Yang, Yu, Gong, Huang, *Linear spatial pyramid matching using sparse coding*, 2009. Parameters and result as of
     :func:`kspm`.
@@ -193,7 +356,7 @@ def llc(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Locality-constrained linear codes, max pooling over a spatial pyramid, linear SVM.
+    """Return locality-constrained linear codes, max pooling over a spatial pyramid, linear SVM.
 
     Wang, Yang, Yu, Lv, Huang, Gong, 2010. Parameters and result as of :func:`kspm`.
     """

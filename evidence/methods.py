@@ -1,13 +1,18 @@
-"""Every method by its name: a problem in, an answer out.
+"""List every method by its name: a function of :class:`MethodInput` that returns a :class:`MethodOutput`.
 
 A method sees training samples, their labels and the test samples without labels. Its options are those of its
-estimator, and six more: ``tune`` (parameter -> values, chosen on training folds), ``landmarks`` (fit on so many
-random samples, map the others), ``shifts`` (add copies of the training images moved by so many pixels), ``averaged``
-(a test image's embedding is the mean over its copies moved by so many pixels), ``views`` (codes averaged over images
-moved by up to so many pixels, see :class:`sparlow.Shifts`; for other methods the images are averaged) and ``spread``
-(missing labels of the training samples are filled in by the model for the classifier). ``prior`` is written (l1, l2),
-as a multiple of the default l1 or as a dict of the parameters of KLDivergence, ``criterion`` as a dict of its
-parameters.
+estimator, and six more:
+
+- ``tune``: parameters and their candidate values, chosen on training folds
+- ``landmarks``: fit on so many random samples and map the others
+- ``shifts``: add copies of the training images, moved by so many pixels
+- ``averaged``: take the mean embedding of a test image and its copies, moved by so many pixels
+- ``views``: average codes over images moved by up to so many pixels, see :class:`sparlow.Shifts`; other methods average
+  the images
+- ``spread``: let the model fill in missing labels of the training samples for the classifier
+
+``prior`` is written (l1, l2), as a multiple of the default l1, or as a dict of the parameters of KLDivergence;
+``criterion`` as a dict of its parameters.
 """
 
 from __future__ import annotations
@@ -27,13 +32,13 @@ from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
-from ..criteria import CRITERIA
-from ..defaults import default_prior, kinship
-from ..estimators import SparLow, TraceQuotient
-from ..evaluation import TUNING, Fold, divided, own_embedding, part, searched
-from ..images import kspm, llc, scspm
-from ..priors import ElasticNet, KLDivergence
-from ..rivals import (
+from sparlow.criteria import CRITERIA
+from sparlow.defaults import default_prior, kinship
+from sparlow.estimators import SparLow, TraceQuotient
+from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
+from sparlow.images import kspm, llc, scspm
+from sparlow.priors import ElasticNet, KLDivergence
+from sparlow.rivals import (
     FDDL,
     LCKSVD,
     SRC,
@@ -44,19 +49,19 @@ from ..rivals import (
     ReducedNCA,
     ScaledSparsePCA,
 )
-from ..views import Pooling, Shifts
+from sparlow.views import Pooling, Shifts
 
 Array = NDArray[Any]
-Watch = Callable[[Array, Array, Array], None]
+StepListener = Callable[[Array, Array, Array], None]
 
 
 class NotApplicable(Exception):  # noqa: N818
-    """The method has no answer in this setting; the message is the reason."""
+    """Say that a method does not apply in this setting; the message is the reason."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What a method may see."""
+class MethodInput:
+    """Hold what a method may see."""
 
     X: Array
     y: Array
@@ -65,20 +70,20 @@ class Problem:
     seed: int = 0
     threads: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    # called with training embedding, its labels and test embedding, at the start and after each step
-    watch: Watch | None = None
+    # called with the training embedding, its labels and the test embedding, at the start and after each step
+    on_step: StepListener | None = None
     # training folds whose features were learned without the samples held out; by default X and y are divided
     folds: Callable[[], Iterable[Fold]] | None = None
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Embeddings of both parts, or predicted labels of the test part; and how they came about."""
+class MethodOutput:
+    """Hold embeddings of both parts, or predicted labels of the test part, and how they were found."""
 
     train: Array | None = None
     test: Array | None = None
     predicted: Array | None = None
-    labels: Array | None = None  # of the rows of ``train`` where these are not the problem's
+    labels: Array | None = None  # of the rows of ``train`` where these are not the given ones
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
@@ -87,97 +92,97 @@ class Answer:
 
 _TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
 
-Method = Callable[[Problem], Answer]
+Method = Callable[[MethodInput], MethodOutput]
 
 
 # ── estimators of any kind ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_estimator(build: Callable[[Problem], Any], grid: Mapping[str, Any] | None = None, note: str = "") -> Method:
-    """A method from an estimator: parameters of ``grid`` by training folds, then a fit on all training samples."""
+def of_estimator(build: Callable[[MethodInput], Any], grid: Mapping[str, Any] | None = None, note: str = "") -> Method:
+    """Return the method of an estimator: parameters of ``grid`` by training folds, then a fit on all of them."""
 
-    def method(problem: Problem) -> Answer:
-        options = dict(problem.options)
-        problem = _averaged(problem, options.pop("views", 0))
+    def method(given: MethodInput) -> MethodOutput:
+        options = dict(given.options)
+        given = _averaged(given, options.pop("views", 0))
         choices = {**(grid or {}), **options.pop("tune", {})}
         landmarks, shifts = options.pop("landmarks", None), options.pop("shifts", 0)
-        estimator = build(problem).set_params(**options)
+        estimator = build(given).set_params(**options)
         choices = {name: values for name, values in choices.items() if name not in options}
         began = time.perf_counter()
-        estimator = _tuned(estimator, choices, problem)
+        estimator = _tuned(estimator, choices, given)
         chosen = time.perf_counter()
-        X, y = _with_copies(problem, shifts)
+        X, y = _with_copies(given, shifts)
         said = note
         if landmarks is not None and len(y) > landmarks:
-            X, y = part(X, y, problem.seed, landmarks)
+            X, y = part(X, y, given.seed, landmarks)
             said = f"{note}; " * bool(note) + f"fitted on {landmarks} training samples, its map for the others"
         estimator.fit(X, y)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
         known = {name: getattr(estimator, name) for name in choices}
-        shown = dataclasses.replace(problem, X=X, y=y) if shifts else problem
-        return _answered(estimator, shown, {**options, **known}, seconds, said)
+        shown = dataclasses.replace(given, X=X, y=y) if shifts else given
+        return _output(estimator, shown, {**options, **known}, seconds, said)
 
     return method
 
 
-def _tuned(estimator: Any, choices: Mapping[str, Any], problem: Problem) -> Any:
-    """The estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer than at last."""
+def _tuned(estimator: Any, choices: Mapping[str, Any], given: MethodInput) -> Any:
+    """Return the estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer."""
     known = estimator.get_params()
     final = {name: known[name] for name in ("n_atoms", "max_iter") if "n_atoms" in known and known.get(name)}
-    fewer = {"n_atoms": min(len(problem.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
+    fewer = {"n_atoms": min(len(given.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
     if choices:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
     kept = {name: value for name, value in final.items() if name not in choices}
-    folds = problem.folds or functools.partial(divided, problem.X, problem.y, problem.seed)
+    folds = given.folds or functools.partial(divided, given.X, given.y, given.seed)
     return searched(estimator, choices, folds).set_params(**kept)
 
 
-def _answered(estimator: Any, problem: Problem, parameters: Mapping[str, Any], seconds: Any, note: str) -> Answer:
+def _output(estimator: Any, given: MethodInput, parameters: Mapping[str, Any], seconds: Any, note: str) -> MethodOutput:
     if is_classifier(estimator) and not hasattr(estimator, "transform"):
-        predicted = estimator.predict(problem.X_test)
-        return Answer(predicted=predicted, parameters=parameters, seconds=seconds, note=note)
-    train, test = own_embedding(estimator, problem.X), estimator.transform(problem.X_test)
+        predicted = estimator.predict(given.X_test)
+        return MethodOutput(predicted=predicted, parameters=parameters, seconds=seconds, note=note)
+    train, test = own_embedding(estimator, given.X), estimator.transform(given.X_test)
     arrays = {"components": estimator.components_} if hasattr(estimator, "components_") else {}
-    return Answer(train, test, labels=problem.y, parameters=parameters, seconds=seconds, note=note, arrays=arrays)
+    return MethodOutput(train, test, labels=given.y, parameters=parameters, seconds=seconds, note=note, arrays=arrays)
 
 
-def raw(problem: Problem) -> Any:
-    """The samples themselves."""
+def raw(given: MethodInput) -> Any:
+    """Return the samples themselves."""
     return FunctionTransformer()
 
 
-def pca(problem: Problem) -> Any:
-    """Principal components, no more than the samples have numbers."""
-    asked, there = problem.options.get("n_components", 1), problem.X.shape[1]
+def pca(given: MethodInput) -> Any:
+    """Return PCA, with no more components than the samples have features."""
+    asked, there = given.options.get("n_components", 1), given.X.shape[1]
     if asked > there:
         raise NotApplicable(f"{asked} components of {there} numbers")
     return PCA(random_state=0)
 
 
-def lda(problem: Problem) -> Any:
-    """Ratio-trace LDA of scikit-learn on the labelled samples, with shrinkage."""
-    if np.unique(problem.y[problem.y != -1], return_counts=True)[1].max() < 2:
+def lda(given: MethodInput) -> Any:
+    """Return scikit-learn's LDA with shrinkage, on the labelled samples."""
+    if np.unique(given.y[given.y != -1], return_counts=True)[1].max() < 2:
         raise NotApplicable("one label per class: there is no scatter within classes")
     return LabelledLDA(solver="eigen", shrinkage=0.1)
 
 
-def nca(problem: Problem) -> Any:
-    """Neighbourhood components, as many as classes less one."""
-    return ReducedNCA(min(50, len(np.unique(problem.y)) - 1), max_iter=50, random_state=problem.seed)
+def nca(given: MethodInput) -> Any:
+    """Return neighbourhood components analysis, with one component less than classes."""
+    return ReducedNCA(min(50, len(np.unique(given.y)) - 1), max_iter=50, random_state=given.seed)
 
 
-def quotient(criterion: str) -> Callable[[Problem], Any]:
-    """The classical method of a criterion."""
+def quotient(criterion: str) -> Callable[[MethodInput], Any]:
+    """Return the classical method of a criterion."""
 
-    def build(problem: Problem) -> Any:
-        _refuse_single_labels(criterion, problem.y)
-        return TraceQuotient(CRITERIA[criterion](), n_jobs=problem.threads)
+    def build(given: MethodInput) -> Any:
+        _refuse_single_labels(criterion, given.y)
+        return TraceQuotient(CRITERIA[criterion](), n_jobs=given.threads)
 
     return build
 
 
 def _refuse_single_labels(criterion: str, y: Array) -> None:
-    """Say that a criterion compares samples of the same class, where there are none."""
+    """Raise NotApplicable where a criterion compares samples of the same class and there are none."""
     kind = CRITERIA[criterion]
     if kind.supervision == "none":
         return
@@ -190,28 +195,28 @@ def _refuse_single_labels(criterion: str, y: Array) -> None:
 
 
 def model(criterion: str, sequential: bool = False) -> Method:
-    """SparLow with a criterion; ``sequential`` takes no step: the best projection for the first dictionary."""
+    """Return SparLow with a criterion; ``sequential`` takes no step and keeps the first dictionary."""
 
-    def method(problem: Problem) -> Answer:
-        _refuse_single_labels(criterion, problem.y)
-        options = dict(problem.options)
+    def method(given: MethodInput) -> MethodOutput:
+        _refuse_single_labels(criterion, given.y)
+        options = dict(given.options)
         options |= {"max_iter": 0} if sequential else {}
         tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
         spread = options.pop("spread", False)
-        X, y = _with_copies(problem, shifts)
-        estimator = SparLow(criterion, random_state=problem.seed, n_jobs=problem.threads)
-        given = {**options, "views": _shifts(problem.shape, options["views"])} if "views" in options else options
-        estimator.set_params(**_arguments(criterion, X, y, given))
+        X, y = _with_copies(given, shifts)
+        estimator = SparLow(criterion, random_state=given.seed, n_jobs=given.threads)
+        written = {**options, "views": _shifts(given.shape, options["views"])} if "views" in options else options
+        estimator.set_params(**_arguments(criterion, X, y, written))
         began = time.perf_counter()
         choices = {
-            name: [_arguments(criterion, X, y, {**given, name: value})[name] for value in tune[name]] for name in tune
+            name: [_arguments(criterion, X, y, {**written, name: value})[name] for value in tune[name]] for name in tune
         }
-        estimator = _tuned(estimator, choices, problem)
+        estimator = _tuned(estimator, choices, given)
         chosen = time.perf_counter()
-        test = list(copies(problem.X_test, problem.shape, averaged))
-        _fit(estimator, X, y, test, problem.watch)
+        test = list(copies(given.X_test, given.shape, averaged))
+        _fit(estimator, X, y, test, given.on_step)
         seconds = {"tuning": chosen - began, "fit": time.perf_counter() - chosen}
-        return Answer(
+        return MethodOutput(
             estimator.embedding_,
             _mean_embedding(estimator, test),
             labels=estimator.transduction_ if spread else y,
@@ -224,7 +229,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
 
 
 def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -> dict[str, Any]:
-    """SparLow's arguments from options as they are written in a specification."""
+    """Return SparLow's parameters from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
         usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
@@ -238,25 +243,25 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     return made
 
 
-def _fit(estimator: SparLow, X: Array, y: Array, test: Sequence[Array], watch: Watch | None) -> None:
-    """Fit; a watched one shows its embeddings at the start and after each step."""
-    if watch is not None:
+def _fit(estimator: SparLow, X: Array, y: Array, test: Sequence[Array], on_step: StepListener | None) -> None:
+    """Fit the estimator; show its embeddings to ``on_step`` at the start and after each step."""
+    if on_step is not None:
         steps = estimator.max_iter
         estimator.set_params(max_iter=0).fit(X, y)
-        watch(estimator.embedding_, y, _mean_embedding(estimator, test))
+        on_step(estimator.embedding_, y, _mean_embedding(estimator, test))
         estimator.set_params(max_iter=steps, dictionary=estimator.dictionary_)
 
-        def step(row: dict[str, float], now: SparLow) -> None:
-            watch(now.embedding_, y, _mean_embedding(now, test))
+        def show(row: dict[str, float], now: SparLow) -> None:
+            on_step(now.embedding_, y, _mean_embedding(now, test))
 
-        estimator.set_params(callback=step)
+        estimator.set_params(callback=show)
     estimator.fit(X, y)
     if estimator.stop_reason_ == "interrupted":
         raise KeyboardInterrupt
 
 
 def _mean_embedding(estimator: SparLow, views: Sequence[Array]) -> Array:
-    """Of images of which there are several views, in the direction of their mean."""
+    """Return the mean embedding of the views, of unit norm where embeddings are."""
     if len(views) == 1:
         return estimator.transform(views[0])
     mean = np.mean([estimator.transform(view) for view in views], axis=0)
@@ -264,7 +269,7 @@ def _mean_embedding(estimator: SparLow, views: Sequence[Array]) -> Array:
 
 
 def _found(estimator: SparLow) -> dict[str, Any]:
-    """What was chosen from the data, and how learning went."""
+    """Return what was chosen from the data, and how learning went."""
     history = estimator.history_
     return {
         "criterion": repr(estimator.criterion_),
@@ -280,10 +285,10 @@ def _found(estimator: SparLow) -> dict[str, Any]:
     }
 
 
-def _with_copies(problem: Problem, pixels: int) -> tuple[Array, Array]:
-    """Training images and their moved copies, and the labels of all."""
-    X = np.concatenate(list(copies(problem.X, problem.shape, pixels))) if pixels else problem.X
-    return X, np.tile(problem.y, len(X) // len(problem.X))
+def _with_copies(given: MethodInput, pixels: int) -> tuple[Array, Array]:
+    """Return the training images with their moved copies, and the labels of all."""
+    X = np.concatenate(list(copies(given.X, given.shape, pixels))) if pixels else given.X
+    return X, np.tile(given.y, len(X) // len(given.X))
 
 
 def _shifts(shape: tuple[int, int] | None, pixels: int) -> Shifts:
@@ -292,17 +297,17 @@ def _shifts(shape: tuple[int, int] | None, pixels: int) -> Shifts:
     return Shifts(pixels, shape)
 
 
-def _averaged(problem: Problem, pixels: int) -> Problem:
-    """The problem with each image averaged over the views that SparLow averages codes over: what linear maps have."""
+def _averaged(given: MethodInput, pixels: int) -> MethodInput:
+    """Return the input with images averaged over the views that SparLow averages codes over."""
     if not pixels:
-        return problem
-    pooling = Pooling(_shifts(problem.shape, pixels).maps(problem.X.shape[1]), unit=True)
-    X, X_test = (normalize(np.mean(list(pooling.views(part)), axis=0)) for part in (problem.X, problem.X_test))
-    return dataclasses.replace(problem, X=X, X_test=X_test)
+        return given
+    pooling = Pooling(_shifts(given.shape, pixels).maps(given.X.shape[1]), unit=True)
+    X, X_test = (normalize(np.mean(list(pooling.views(part)), axis=0)) for part in (given.X, given.X_test))
+    return dataclasses.replace(given, X=X, X_test=X_test)
 
 
 def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:
-    """The images, and these moved by up to so many pixels in eight directions, if any; what moves in is black."""
+    """Yield the images, and these moved by up to so many pixels in eight directions; what moves in is black."""
     yield X
     if not pixels:
         return
@@ -320,7 +325,7 @@ _GRAPH = {"k": [5, 10, 20]}
 
 
 def _criteria(name: str, **grid: Any) -> list[Any]:
-    """A criterion with each of the parameters."""
+    """Return the criterion with each value of a parameter."""
     ((parameter, values),) = grid.items()
     return [CRITERIA[name](**{parameter: value}) for value in values]
 
@@ -390,7 +395,7 @@ for _name, _title in {
     METHODS[f"{_title}-SparLow"] = model(_name)
     METHODS[f"Spar{_title}"] = model(_name, sequential=True)
 
-# Methods whose answer the seed cannot change, given the samples.
+# Methods whose output the seed cannot change, given the samples.
 WITHOUT_CHANCE = frozenset(
     (
         "raw pixels",

@@ -1,18 +1,18 @@
-"""Charts of measured numbers beside printed ones: what is measured is solid, what is printed hollow or dashed."""
+"""Draw measured numbers beside printed ones: what is measured is solid, what is printed hollow or dashed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from numpy.typing import ArrayLike, NDArray
 
-from .pictures import _pyplot, embedding, images
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from sparlow.plots import embedding, images
 
 Array = NDArray[Any]
 
@@ -21,7 +21,7 @@ _WIDTH, _HEIGHT = 6.4, 4.0
 
 @dataclass(frozen=True)
 class Series:
-    """A method's values along an axis: mean and deviation, and printed values at some of the places (NaN elsewhere)."""
+    """Hold the values of a method along an axis: mean, deviation, and printed values (NaN where there are none)."""
 
     name: str
     x: Sequence[float]
@@ -31,7 +31,7 @@ class Series:
 
 
 def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reverse: bool = False) -> Figure:
-    """Values over a parameter with deviations; printed values are hollow, with dashes between them.
+    """Draw values over a parameter with deviations; printed values are hollow, with dashes between them.
 
     Parameters
     ----------
@@ -43,7 +43,6 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
         x falls from left to right and is spaced by its logarithm, as dimensions are.
 
     """
-    plt = _pyplot()
     figure, drawn = plt.subplots(1, len(panels), figsize=(_WIDTH * len(panels), _HEIGHT), squeeze=False)
     names = list(dict.fromkeys(one.name for series in panels.values() for one in series))
     for ax, (panel, series) in zip(drawn[0], panels.items(), strict=True):
@@ -71,7 +70,7 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
 
 
 def _printed_line(ax: Any, one: Series, colour: str, marker: str) -> None:
-    """Printed values; neighbours are joined, but not a first and a last one with nothing known between them."""
+    """Draw printed values; neighbours are joined, but not a first and a last one with nothing between them."""
     y = np.asarray(one.printed, float)
     if not np.isfinite(y).any():
         return
@@ -89,8 +88,7 @@ def _finish(ax: Any, axes: tuple[str, str], title: str) -> None:
 
 
 def boxes(values: Mapping[str, ArrayLike], printed: Mapping[str, float], ylabel: str) -> Figure:
-    """A box for the values of each method over its seeds, and a hollow diamond for the printed value."""
-    plt = _pyplot()
+    """Draw a box for the values of each method over its seeds, and a hollow diamond for the printed value."""
     figure, ax = plt.subplots(figsize=(_WIDTH, _HEIGHT))
     names = list(values)
     ax.boxplot([np.asarray(values[name], float) for name in names], tick_labels=names, widths=0.5)
@@ -106,7 +104,7 @@ def boxes(values: Mapping[str, ArrayLike], printed: Mapping[str, float], ylabel:
 
 
 def surface(x: Sequence[float], y: Sequence[float], values: ArrayLike, axes: tuple[str, str]) -> Figure:
-    """Values (y down, x across) over two parameters: a map with a number in each cell.
+    """Draw values (y down, x across) over two parameters: a map with a number in each cell.
 
     Parameters
     ----------
@@ -118,7 +116,6 @@ def surface(x: Sequence[float], y: Sequence[float], values: ArrayLike, axes: tup
         Names of the parameters.
 
     """
-    plt = _pyplot()
     figure, ax = plt.subplots(figsize=(0.9 * len(x) + 2.2, 0.55 * len(y) + 1.6))
     table = np.asarray(values, float)
     shown = ax.imshow(table, cmap="viridis", aspect="auto", origin="lower")
@@ -136,8 +133,7 @@ def surface(x: Sequence[float], y: Sequence[float], values: ArrayLike, axes: tup
 
 
 def bars(groups: Mapping[str, Sequence[Series]], ylabel: str) -> Figure:
-    """Groups of bars, each a Series of one value; the printed value is a dashed outline around or above it."""
-    plt = _pyplot()
+    """Draw groups of bars, each a Series of one value; printed values are dashed outlines."""
     figure, ax = plt.subplots(figsize=(_WIDTH * 1.2, _HEIGHT))
     left, ticks = 0.0, []
     for series in groups.values():
@@ -161,8 +157,7 @@ def bars(groups: Mapping[str, Sequence[Series]], ylabel: str) -> Figure:
 
 
 def faces(columns: Mapping[str, Mapping[str, Array]]) -> Figure:
-    """Rows of images for each method, side by side for each column of methods; each image on its own grey scale."""
-    plt = _pyplot()
+    """Draw a row of images for each method, in columns of methods; each image has its own grey scale."""
     rows = max(len(methods) for methods in columns.values())
     figure, drawn = plt.subplots(rows, len(columns), figsize=(5.6 * len(columns), 0.85 * rows + 0.5), squeeze=False)
     for side, (title, methods) in enumerate(columns.items()):
@@ -174,7 +169,7 @@ def faces(columns: Mapping[str, Mapping[str, Array]]) -> Figure:
 
 
 def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]]) -> Figure:
-    """Embeddings in three dimensions, a column for each family; points are learned from, crosses are not.
+    """Draw embeddings in three dimensions, a column for each family; points are learned from, crosses are not.
 
     Parameters
     ----------
@@ -182,7 +177,6 @@ def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]
         Family to title to (train, y, test, y_test).
 
     """
-    plt = _pyplot()
     rows = max(len(methods) for methods in columns.values())
     figure = plt.figure(figsize=(3.6 * len(columns), 3.5 * rows))
     for side, methods in enumerate(columns.values()):
@@ -199,10 +193,7 @@ def clouds(columns: Mapping[str, Mapping[str, tuple[Array, Array, Array, Array]]
 
 
 def thumbnails(panels: Mapping[str, tuple[Array, Array]]) -> Figure:
-    """Images at the places that a two-dimensional embedding gives them; panels of (Z, images)."""
-    plt = _pyplot()
-    from matplotlib.offsetbox import AnnotationBbox, OffsetImage
-
+    """Draw images at their places in a two-dimensional embedding; panels of (Z, images)."""
     figure, drawn = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 5.0), squeeze=False)
     for ax, (title, (Z, stack)) in zip(drawn[0], panels.items(), strict=True):
         zoom = 20.0 / stack.shape[1]

@@ -1,6 +1,7 @@
-"""Loading and splitting of image sets, in each format that they come in."""
+"""Image sets of the evidence: loading and splitting, in each format that they come in."""
 
 import gzip
+import hashlib
 import struct
 import zipfile
 
@@ -9,8 +10,7 @@ import pytest
 from scipy.io import savemat
 from sklearn.utils import Bunch
 
-from sparlow import datasets
-from sparlow.datasets import sources
+from evidence import datasets
 
 RNG = np.random.default_rng(0)
 
@@ -81,24 +81,35 @@ def test_mnist_as_idx_files(tmp_path, packed):
     np.testing.assert_allclose(loaded.images, images.reshape(5, -1) / 255)
     assert loaded.labels.tolist() == labels.tolist()
     assert [part.tolist() for part in loaded.standard_split()] == [[0, 1, 2], [3, 4]]
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte.* md5 checksum is not 6bbc.*check=False"):
+    known = "f68b" if packed else "6bbc"
+    with pytest.raises(ValueError, match=rf"train-images-idx3-ubyte.* md5 checksum is not {known}.*check=False"):
         datasets.load("mnist", tmp_path)
 
 
-def test_checksum_of_packed_files_is_of_what_is_in_them(tmp_path, monkeypatch):
-    import hashlib
-
+def test_checksums_are_of_the_files_as_they_lie_there(tmp_path, monkeypatch):
     array = RNG.integers(0, 256, (2, 28, 28)).astype(np.uint8)
     for part in ("train", "t10k"):
         for kind, data in (("images-idx3", _idx(array)), ("labels-idx1", _idx(np.zeros(2, np.uint8)))):
-            (tmp_path / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(data))
-            known = ("sha256", hashlib.sha256(data).hexdigest())
-            monkeypatch.setitem(sources.CHECKSUMS, f"{part}-{kind}-ubyte", known)
+            path = tmp_path / f"{part}-{kind}-ubyte.gz"
+            path.write_bytes(gzip.compress(data))
+            known = ("sha256", hashlib.sha256(path.read_bytes()).hexdigest())
+            monkeypatch.setitem(datasets.CHECKSUMS, path.name, known)
     assert datasets.load("mnist", tmp_path).images.shape == (4, 784)
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match="damaged"):
         datasets.load("mnist", tmp_path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        datasets.load("mnist", tmp_path, check=False)
+
+
+def test_a_set_is_loaded_once(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(datasets, "load", lambda *words: calls.append(words) or len(calls))
+    for name in ("first", "second"):
+        monkeypatch.setenv("SPARLOW_DATA", str(tmp_path / name))
+        assert datasets.loaded("usps") == datasets.loaded("usps", tmp_path / name) == len(calls)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("packed", [False, True])

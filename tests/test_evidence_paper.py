@@ -1,14 +1,14 @@
-"""The paper's evidence as data: what the specifications themselves must hold."""
+"""The specifications of the paper's tables and figures, and that docs/evidence.md says what the rows say."""
 
 import json
 
 import numpy as np
 import pytest
 
-from sparlow.experiments import EXPERIMENTS, named
-from sparlow.experiments.methods import METHODS, NotApplicable, Problem
-from sparlow.experiments.results import TABLES, Result, gather
-from sparlow.experiments.run import RULES
+from evidence.methods import METHODS, MethodInput, NotApplicable
+from evidence.paper import EXPERIMENTS, named
+from evidence.rows import RULES
+from evidence.tables import TABLES, MeasuredEntry, gather
 from tests import cases
 
 
@@ -56,22 +56,23 @@ def test_every_entry_names_a_method_a_form_and_known_options():
         named("fig99")
 
 
-KEPT = [one for one in EXPERIMENTS if (cases.ROOT / "results" / f"{one.name}.jsonl").exists()]
+RESULTS = cases.ROOT / "evidence" / "results"
+KEPT = [one for one in EXPERIMENTS if (RESULTS / f"{one.name}.jsonl").exists()]
 
 
 @pytest.mark.parametrize("experiment", KEPT, ids=lambda e: e.name)
 def test_the_document_says_what_the_rows_say(experiment):
     text = (cases.ROOT / "docs" / "evidence.md").read_text()
     place = text.split(f"<!-- {experiment.name} -->")[1].split(f"<!-- end {experiment.name} -->")[0]
-    table = TABLES[experiment.kind](experiment, gather(experiment, experiment.full, cases.ROOT / "results"))
-    assert table.markdown() in place, "sparlow reproduce --report --document docs/evidence.md fills it anew"
+    table = TABLES[experiment.kind](experiment, gather(experiment, experiment.full, RESULTS))
+    assert table.markdown() in place, "python -m evidence report --document docs/evidence.md fills it anew"
     assert experiment.remark in place
 
 
 def test_rows_by_an_earlier_rule_are_told():
     one = named("table2b")[0]
     rows = ({"accuracy": {"svm": 1.0}}, {"accuracy": {"svm": 2.0}, "rules": RULES})
-    told = [Result(one.entries[0], tuple(dict(row, per_class={"svm": [1.0]}) for row in rows), wanted=2)]
+    told = [MeasuredEntry(one.entries[0], tuple(dict(row, per_class={"svm": [1.0]}) for row in rows), wanted=2)]
     assert "SVM: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
 
 
@@ -86,7 +87,9 @@ def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
         chosen | {"setting": {}},
     )
     told = [
-        Result(one.entries[0], tuple({"accuracy": {"1nn": 1.0}, "per_class": {"1nn": [1.0]}} | row for row in rows))
+        MeasuredEntry(
+            one.entries[0], tuple({"accuracy": {"1nn": 1.0}, "per_class": {"1nn": [1.0]}} | row for row in rows)
+        )
     ]
     assert "Parameters by folds: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
 
@@ -94,4 +97,4 @@ def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
 def test_more_components_than_numbers_are_not_applicable():
     X = np.eye(6)[:, :4]
     with pytest.raises(NotApplicable, match="5 components of 4 numbers"):
-        METHODS["PCA"](Problem(X, np.arange(6) % 2, X, options={"n_components": 5}))
+        METHODS["PCA"](MethodInput(X, np.arange(6) % 2, X, options={"n_components": 5}))

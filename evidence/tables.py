@@ -1,4 +1,4 @@
-"""Rows gathered for reading: what each entry of an experiment gave over its seeds, as tables of text."""
+"""Gather the rows of an experiment over their seeds, and make tables of text of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from .plan import Entry, Experiment, Size
-from .rows import Row
-from .run import DONE, RULES, row_file, tasks
+from .rows import RULES, Row, row_file, tasks
+from .specification import Entry, Experiment, Size
 from .splits import LEARNED
 
 Array = NDArray[Any]
@@ -21,8 +21,8 @@ MEASURES = {"1nn": "1NN", "svm": "SVM", "own": "own decision"}
 
 
 @dataclass(frozen=True)
-class Result:
-    """An entry and its rows; ``reason`` says why there are none, ``failed`` that there should be some."""
+class MeasuredEntry:
+    """Hold an entry and its rows; ``reason`` says why there are none, ``failed`` that there should be some."""
 
     entry: Entry
     rows: tuple[Row, ...]
@@ -32,7 +32,7 @@ class Result:
     mean_over_classes: bool = False
 
     def values(self, measure: str = "1nn") -> Array:
-        """Accuracies over the seeds; a method that classifies by itself has its own decision in place of 1NN."""
+        """Return accuracies over the seeds; for a method that only classifies its own decision counts as 1NN."""
         found = [self._accuracies(row) for row in self.rows if "accuracy" in row]
         kept = [one.get(measure, one.get("own") if measure == "1nn" else None) for one in found]
         return np.array([value for value in kept if value is not None], float)
@@ -43,19 +43,20 @@ class Result:
         return dict(row["accuracy"])
 
     def printed(self, measure: str = "1nn") -> float | None:
-        """The paper's value."""
+        """Return the paper's value."""
         values = self.entry.printed
         return values.get(measure, values.get("own") if measure == "1nn" else None)
 
     def traces(self) -> Array:
-        """Accuracies over the steps (seeds, steps); a shorter one goes on with its last value."""
-        found = [row["trace"] for row in self.rows if row.get("trace")]
-        longest = max(map(len, found), default=0)
-        return np.array([trace + [trace[-1]] * (longest - len(trace)) for trace in found], float)
+        """Return accuracies over the steps (seeds, steps); a shorter trace goes on with its last value."""
+        found = [dict(enumerate(row["trace"])) for row in self.rows if row.get("trace")]
+        return pd.DataFrame(found, dtype=float).ffill(axis=1).to_numpy()
 
 
-def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> list[Result]:
-    """Results in the order of the experiment's entries, of all seeds that have rows."""
+def gather(
+    experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None
+) -> list[MeasuredEntry]:
+    """Return the entries of an experiment in their order, with the rows of all seeds that there are."""
     rows = {row["key"]: row for row in row_file(experiment, output).read()}
     keys: dict[str, list[str]] = {}
     most = max([size.seeds, *(row["seed"] + 1 for row in rows.values())])
@@ -70,13 +71,13 @@ def gather(experiment: Experiment, size: Size, output: str | os.PathLike[str], o
         others = [row for row in found if row["status"] != "done"]
         reason = others[0]["reason"] if others and not good else ""
         failed = bool(reason) and others[0]["status"] == "failed"
-        results.append(Result(entry, good, reason, len(wanted), failed, experiment.mean_over_classes))
+        results.append(MeasuredEntry(entry, good, reason, len(wanted), failed, experiment.mean_over_classes))
     return results
 
 
 def state(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> tuple[int, int]:
-    """Rows that are there, of how many."""
-    there = {row["key"] for row in row_file(experiment, output).read() if row["status"] in DONE}
+    """Return the number of rows that are there, and of all."""
+    there = row_file(experiment, output).done()
     wanted = [task.key for task in tasks(experiment, size, on=on)]
     return sum(key in there for key in wanted), len(wanted)
 
@@ -86,21 +87,21 @@ def state(experiment: Experiment, size: Size, output: str | os.PathLike[str], on
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text, with the rows that lead it."""
+    """Hold cells as text, and notes below them."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
 
     def markdown(self) -> str:
-        """As Markdown."""
+        """Return the table and its notes as Markdown."""
         lines = [self.head, ("---",) * len(self.head), *self.rows] if self.rows else []
         text = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
         return "\n\n".join(filter(None, [text, *self.notes]))
 
 
 def spread(values: Array, digits: int = 2) -> str:
-    """Mean ± standard deviation over seeds, the mean alone for one."""
+    """Return mean ± standard deviation over seeds, the mean alone for one."""
     if not len(values):
         return "–"
     mean = f"{values.mean():.{digits}f}"
@@ -108,7 +109,7 @@ def spread(values: Array, digits: int = 2) -> str:
 
 
 def difference(values: Array, printed: float | None) -> str:
-    """Ours less the printed value."""
+    """Return the mean less the printed value."""
     return "" if printed is None or not len(values) else f"{values.mean() - printed:+.1f}"
 
 
@@ -116,8 +117,8 @@ def _printed(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _notes(results: Iterable[Result]) -> tuple[str, ...]:
-    """Who has an out-of-sample map of which kind, what does not apply, what is missing."""
+def _notes(results: Iterable[MeasuredEntry]) -> tuple[str, ...]:
+    """Say which out-of-sample maps are used, what does not apply and what is missing."""
     said: dict[str, list[str]] = {}
     for result in results:
         place = f" ({result.entry.x:g})" if result.entry.x is not None else ""
@@ -135,8 +136,8 @@ def _notes(results: Iterable[Result]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _superseded(results: Iterable[Result]) -> dict[str, str]:
-    """How many rows have a measure, or parameters, by another rule than the present one."""
+def _superseded(results: Iterable[MeasuredEntry]) -> dict[str, str]:
+    """Count the rows that have a measure, or parameters, by another rule than the present one."""
     said = {}
     for what, rule in RULES.items():
         rows = [row for result in results for row in result.rows if _GOES_BY[what](row)]
@@ -147,7 +148,7 @@ def _superseded(results: Iterable[Result]) -> dict[str, str]:
 
 
 def _with_folds_anew(row: Row) -> bool:
-    """Whether parameters were chosen on folds of learned features."""
+    """Return whether parameters were chosen on folds of learned features."""
     setting = row.get("setting", {})
     chosen = row.get("seconds", {}).get("tuning", 0) > 0.1  # seconds: nothing was chosen in less
     return chosen and setting.get("features") in LEARNED and not setting.get("transductive")
@@ -160,12 +161,12 @@ _GOES_BY: dict[str, Callable[[Row], bool]] = {
 }
 
 
-def panels_of(results: Sequence[Result]) -> list[str]:
-    """Parts of the table or figure, in their order."""
+def panels_of(results: Sequence[MeasuredEntry]) -> list[str]:
+    """Return the parts of the table or figure, in their order."""
     return list(dict.fromkeys(result.entry.panel for result in results))
 
 
-def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
+def _cell(result: MeasuredEntry | None, measure: str) -> tuple[str, str, str]:
     if result is None:
         return "", "", ""
     values, printed = result.values(measure), result.printed(measure)
@@ -176,8 +177,8 @@ def _cell(result: Result | None, measure: str) -> tuple[str, str, str]:
     return ours, _printed(printed), difference(values, printed)
 
 
-def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method; ours, printed and difference for each panel and measure.
+def compared(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
+    """Return a row for each method: measured, printed and difference for each panel and measure.
 
     Where splits are drawn, a mean over fewer of them than the others says so.
     """
@@ -203,7 +204,7 @@ def compared(experiment: Experiment, results: Sequence[Result]) -> Table:
 
 
 def _best(columns: Sequence[Array], by_chance: bool) -> set[int]:
-    """The places of the largest mean, as it is shown; where splits are drawn, among those of the most splits."""
+    """Return the places of the largest mean, as shown; where splits are drawn, among those of the most splits."""
     fewest = max(1, *map(len, columns)) if by_chance else 1
     means = [round(float(values.mean()), 2) if len(values) >= fewest else -np.inf for values in columns]
     most = max(means, default=-np.inf)
@@ -211,45 +212,43 @@ def _best(columns: Sequence[Array], by_chance: bool) -> set[int]:
 
 
 def _trimmed(head: Sequence[str], rows: Sequence[Sequence[str]], notes: tuple[str, ...]) -> Table:
-    """Without columns that are empty throughout."""
+    """Return a table without the columns that are empty throughout."""
     kept = [place for place in range(len(head)) if any(row[place] for row in rows)]
     return Table(tuple(head[p] for p in kept), tuple(tuple(row[p] for p in kept) for row in rows), notes)
 
 
-def listed(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method with families: ours, printed, difference; none where nothing is measured but a picture."""
+def listed(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
+    """Return a row for each method of each panel, none where nothing is measured but a picture."""
     rows = []
     for result in results if experiment.measures else ():
         rows.append([result.entry.panel, result.entry.name, *_cell(result, "1nn"), _extremes(result)])
     return _trimmed(("", "method", "1NN", "printed", "difference", "lowest, highest"), rows, _notes(results))
 
 
-def _extremes(result: Result) -> str:
+def _extremes(result: MeasuredEntry) -> str:
     values = result.values()
     return f"{values.min():.2f}, {values.max():.2f}" if len(values) > 1 else ""
 
 
-def along(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """A row for each method of each panel, a column for each place on the axis; printed values in brackets."""
-    places = list(dict.fromkeys(result.entry.x for result in results))
-    places.sort(key=lambda x: x or 0)
+def along(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
+    """Return a row for each method of each panel, a column for each place on the axis; printed values in brackets."""
     by_panel = sorted(results, key=lambda r: panels_of(results).index(r.entry.panel))
     names = list(dict.fromkeys((r.entry.panel, r.entry.name) for r in by_panel))
-    found = {(r.entry.panel, r.entry.name, r.entry.x): r for r in results}
-    rows = []
-    for panel, name in names:
-        row = [panel, name]
-        for x in places:
-            ours, printed, _ = _cell(found.get((panel, name, x)), "1nn")
-            row.append(f"{ours} ({printed})" if printed else ours)
-        rows.append(row)
-    head = ("", experiment.axes[0], *(f"{x:g}" for x in places if x is not None))
+    cells = pd.Series(
+        {
+            (r.entry.panel, r.entry.name, r.entry.x): f"{ours} ({printed})" if printed else ours
+            for r in results
+            for ours, printed, _ in [_cell(r, "1nn")]
+        }
+    ).unstack(fill_value="")
+    rows = [[*name, *cells.loc[name]] for name in names]
+    head = ("", experiment.axes[0], *(f"{x:g}" for x in cells.columns))
     said = ("In brackets: printed.",) if any(result.entry.printed for result in results) else ()
     return _trimmed(head, rows, (*_notes(results), *said))
 
 
-def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """Start, end and best step of each trace, with the printed start and end."""
+def stepwise(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
+    """Return start, end and best step of each trace, with the printed start and end."""
     head = ("", "method", "start", "printed", "end", "printed", "difference", "best step", "there", "steps")
     rows = []
     for result in results:
@@ -267,8 +266,8 @@ def stepwise(experiment: Experiment, results: Sequence[Result]) -> Table:
     return _trimmed(head, rows, (*_notes(results), seen))
 
 
-def gridded(experiment: Experiment, results: Sequence[Result]) -> Table:
-    """Accuracies over the two weights."""
+def gridded(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
+    """Return accuracies over the two weights."""
     across, down, values = weights_grid(results)
     rows = [
         [f"{y:g}", *("–" if np.isnan(v) else f"{v:.2f}" for v in line)] for y, line in zip(down, values, strict=True)
@@ -277,21 +276,22 @@ def gridded(experiment: Experiment, results: Sequence[Result]) -> Table:
     return Table((corner, *(f"{x:g}" for x in across)), tuple(map(tuple, rows)), _notes(results))
 
 
-def weights_grid(results: Sequence[Result]) -> tuple[list[float], list[float], Array]:
-    """Values of mu_coherence and of mu_proximity, and mean accuracies (proximities, coherences)."""
-    across = sorted({float(result.entry.options["mu_coherence"]) for result in results})
-    down = sorted({float(result.entry.options["mu_proximity"]) for result in results})
-    values = np.full((len(down), len(across)), np.nan)
-    for result in results:
-        found = result.values()
-        if len(found):
-            place = down.index(result.entry.options["mu_proximity"]), across.index(result.entry.options["mu_coherence"])
-            values[place] = found.mean()
-    return across, down, values
+def weights_grid(results: Sequence[MeasuredEntry]) -> tuple[list[float], list[float], Array]:
+    """Return the values of mu_coherence and of mu_proximity, and mean accuracies (proximities, coherences)."""
+    frame = pd.DataFrame(
+        {**{name: r.entry.options[name] for name in ("mu_coherence", "mu_proximity")}, "mean": _mean(r.values())}
+        for r in results
+    )
+    grid = frame.pivot(index="mu_proximity", columns="mu_coherence", values="mean").astype(float)
+    return grid.columns.tolist(), grid.index.tolist(), grid.to_numpy()
 
 
-# What an experiment of each kind is tabled as.
-TABLES: dict[str, Callable[[Experiment, Sequence[Result]], Table]] = {
+def _mean(values: Array) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+# How an experiment of each kind is shown as a table.
+TABLES: dict[str, Callable[[Experiment, Sequence[MeasuredEntry]], Table]] = {
     "table": compared,
     "boxes": listed,
     "surface": gridded,

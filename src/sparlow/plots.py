@@ -1,4 +1,4 @@
-"""Atoms, explanations, embeddings and training curves."""
+"""Draw atoms, explanations, embeddings and training curves as matplotlib axes; nothing is computed here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["curves", "embedding", "explanation", "images"]
 
 
 def _pyplot() -> Any:

@@ -1,4 +1,4 @@
-"""Results become tables, figures and one page; only rows are read."""
+"""Write tables, figures and one page from the rows; nothing is measured."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import page as pages
-from ..plots import charts
-from ..plots.charts import Series
-from .plan import Experiment, Size
-from .results import TABLES, Result, Table, gather, panels_of, weights_grid
+from sparlow import page as pages
+
+from . import charts
+from .charts import Series
 from .rows import unpacked
+from .specification import Experiment, Size
+from .tables import TABLES, MeasuredEntry, Table, gather, panels_of, weights_grid
 
 Array = NDArray[Any]
 
@@ -35,7 +36,7 @@ _QUICK = (
 
 @dataclass(frozen=True)
 class Chapter:
-    """One experiment for reading: its table, and its figure as a PNG file if it has one."""
+    """Hold one experiment for reading: its table, and its figure as a PNG file if it has one."""
 
     experiment: Experiment
     table: Table
@@ -44,7 +45,7 @@ class Chapter:
 
     @property
     def remark(self) -> str:
-        """What a reader must know."""
+        """Return what a reader must know."""
         sets = ", ".join(self.experiment.data)
         return (
             f"Measured on {self.on} instead of {sets}: the paper prints nothing for it. There: {self.experiment.remark}"
@@ -54,7 +55,7 @@ class Chapter:
 
     @property
     def title(self) -> str:
-        """Number in the paper and what it shows."""
+        """Return its number in the paper and what it shows."""
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
         where = f" (the set {self.on})" if self.on else ""
         return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"
@@ -68,7 +69,7 @@ def chapters(
     on: str | None = None,
     pictures: str | os.PathLike[str] | None = None,
 ) -> list[Chapter]:
-    """Tables and figures of all experiments that have rows.
+    """Return tables and figures of all experiments that have rows.
 
     Parameters
     ----------
@@ -104,12 +105,12 @@ def chapters(
 
 
 def markdown(found: Sequence[Chapter], beside: str | os.PathLike[str]) -> str:
-    """All chapters as Markdown; links to figures are relative to the folder ``beside``."""
+    """Return all chapters as Markdown; links to figures are relative to the folder ``beside``."""
     return "\n\n".join(f"## {chapter.title}\n\n{block(chapter, beside)}" for chapter in found) + "\n"
 
 
 def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
-    """Remark, table and figure of one chapter as Markdown."""
+    """Return remark, table and figure of one chapter as Markdown."""
     parts = [chapter.remark, chapter.table.markdown()]
     if chapter.picture is not None:
         link = os.path.relpath(chapter.picture, beside).replace(os.sep, "/")
@@ -118,7 +119,7 @@ def block(chapter: Chapter, beside: str | os.PathLike[str]) -> str:
 
 
 def page(found: Sequence[Chapter], title: str, quick: bool = False) -> str:
-    """All chapters as one HTML file that needs nothing else."""
+    """Return all chapters as one HTML file that needs no other file."""
     return pages.document(title, [_section(chapter) for chapter in found], lead=_LEAD + _QUICK * quick)
 
 
@@ -132,26 +133,26 @@ def _section(chapter: Chapter) -> pages.Section:
 
 
 def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:
-    """Put each chapter between its marks in a Markdown file, and name those that have no place there.
+    """Put each chapter between its marks in a Markdown file, and return the names of those without marks.
 
     A file that does not exist is begun with :func:`skeleton`. The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->``
     on lines of their own; what stands around them stays.
     """
     path = pathlib.Path(document)
     text = path.read_text(encoding="utf-8") if path.exists() else skeleton(chapter.experiment for chapter in found)
-    homeless: list[str] = []
+    without_marks: list[str] = []
     for chapter in found:
         name = chapter.experiment.name
         marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
         content = block(chapter, path.parent)
         text, count = marks.subn(rf"\g<1>\n{_literal(content)}\n\n\g<2>", text)
-        homeless += [] if count else [name]
+        without_marks += [] if count else [name]
     path.write_text(text, encoding="utf-8")
-    return homeless
+    return without_marks
 
 
 def skeleton(experiments: Iterable[Experiment]) -> str:
-    """A document with a place for each experiment, to be filled by :func:`fill` and completed by hand."""
+    """Return a document with marks for each experiment, to be filled by :func:`fill` and completed by hand."""
     parts = ["# Evidence", _INTRODUCTION]
     for experiment in experiments:
         title, name = Chapter(experiment, Table((), ())).title, experiment.name
@@ -160,9 +161,9 @@ def skeleton(experiments: Iterable[Experiment]) -> str:
 
 
 _INTRODUCTION = """\
-The paper's tables and figures measured anew, beside its printed values. `sparlow reproduce NAME` measures what has no
-row yet in `results/NAME.jsonl`; `sparlow reproduce --report --document docs/evidence.md` writes the tables and figures
-below from the rows, and leaves the words around them as they are.
+The paper's tables and figures measured anew, beside its printed values. `python -m evidence run NAME` measures what has
+no row yet in `evidence/results/NAME.jsonl`; `python -m evidence report --document docs/evidence.md` writes the tables
+and figures below from the rows, and leaves the words around them as they are.
 
 Every method of a table sees the same unit-norm images and the same splits. Test labels are used for the accuracies and
 nothing else: numbers of neighbours, kernel widths, penalties and the SVM's C and γ are chosen on training images, of
@@ -171,27 +172,27 @@ the printed value. Values printed in figures were read off the published plots, 
 
 
 def _literal(text: str) -> str:
-    """As a replacement that stands for itself."""
+    """Return the text as a replacement of regular expressions."""
     return text.replace("\\", r"\\")
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _no_figure(experiment: Experiment, results: Sequence[Result]) -> None:
+def _no_figure(experiment: Experiment, results: Sequence[MeasuredEntry]) -> None:
     return None
 
 
-def _boxes(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _boxes(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     printed = {r.entry.name: value for r in results if (value := r.printed()) is not None}
     return charts.boxes({r.entry.name: r.values() for r in results}, printed, "1NN accuracy (%)")
 
 
-def _surface(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _surface(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     return charts.surface(*weights_grid(results), experiment.axes)
 
 
-def _lines(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _lines(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     panels: dict[str, list[Series]] = {}
     there = {(r.entry.panel, r.entry.name) for r in results}
     names = dict.fromkeys((panel, entry.name) for panel in panels_of(results) for entry in experiment.entries)
@@ -212,7 +213,7 @@ def _lines(experiment: Experiment, results: Sequence[Result]) -> Any:
     return charts.lines(panels, experiment.axes, reverse=experiment.axes[0].startswith("dimension"))
 
 
-def _traces(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _traces(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     panels: dict[str, list[Series]] = {}
     for result in results:
         traces = result.traces()
@@ -227,7 +228,7 @@ def _traces(experiment: Experiment, results: Sequence[Result]) -> Any:
     return charts.lines(panels, experiment.axes) if panels else None
 
 
-def _bars(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _bars(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     groups: dict[str, list[Series]] = {}
     for r in results:
         values, printed = r.values(), r.printed()
@@ -236,18 +237,18 @@ def _bars(experiment: Experiment, results: Sequence[Result]) -> Any:
     return charts.bars(groups, "1NN accuracy (%)")
 
 
-def _arrays(result: Result) -> dict[str, Array]:
+def _arrays(result: MeasuredEntry) -> dict[str, Array]:
     return {name: unpacked(pack) for name, pack in result.rows[0]["arrays"].items()}
 
 
-def _faces(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _faces(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     columns: dict[str, dict[str, Array]] = {}
     for result in results:
         columns.setdefault(result.entry.panel, {})[result.entry.name] = _arrays(result)["images"]
     return charts.faces(columns)
 
 
-def _clouds(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _clouds(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     columns: dict[str, dict[str, tuple[Array, Array, Array, Array]]] = {}
     for result in results:
         kept = _arrays(result)
@@ -257,13 +258,13 @@ def _clouds(experiment: Experiment, results: Sequence[Result]) -> Any:
     return charts.clouds(columns)
 
 
-def _thumbnails(experiment: Experiment, results: Sequence[Result]) -> Any:
+def _thumbnails(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Any:
     kept = {result.entry.name: _arrays(result) for result in results}
     return charts.thumbnails({name: (one["train"], one["images"]) for name, one in kept.items()})
 
 
-# What an experiment of each kind is drawn as.
-FORMS: dict[str, Callable[[Experiment, Sequence[Result]], Any]] = {
+# How an experiment of each kind is drawn.
+FORMS: dict[str, Callable[[Experiment, Sequence[MeasuredEntry]], Any]] = {
     "boxes": _boxes,
     "surface": _surface,
     "lines": _lines,

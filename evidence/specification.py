@@ -1,4 +1,4 @@
-"""The words in which experiments are written down: settings, entries, sizes, experiments."""
+"""Define the words in which experiments are written down: settings, entries, sizes, experiments."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """Which samples are learned from and which are tested on.
+    """Say which samples are learned from and which are tested on.
 
     Parameters
     ----------
     data : str
-        Name of an image set, see :func:`sparlow.datasets.load`.
+        Name of an image set, see :func:`evidence.datasets.load`.
     per_class : int, optional
-        Learn from so many random samples of each class; by default the standard split, or half of each class where
-        there is none.
+        Number of random training samples of each class. By default the standard split is used, or half of each class
+        where there is none.
     train, test : int, optional
-        At most so many random samples of the training and of the test part.
+        Largest number of random samples of the training and of the test part.
     labels : int, optional
-        Keep so many random labels of each class, the other training samples are unlabelled (−1).
+        Number of random training samples of each class that keep their label; the others are unlabelled (−1).
     classes : tuple of int
-        These classes only; as many of the first where the set has others.
+        Classes that are used; as many of the first where the set has others.
     transductive : bool
-        Learn from the test samples too, without their labels.
+        Whether the test samples are learned from too, without their labels.
     features : str
-        How images become vectors, a name of :data:`sparlow.experiments.splits.FEATURES`.
+        How images become vectors, a name of :data:`evidence.splits.FEATURES`.
 
     """
 
@@ -45,18 +45,31 @@ class Setting:
 
     @property
     def by_chance(self) -> bool:
-        """Whether the seed decides which samples are in which part."""
+        """Return whether the seed decides which samples are in which part."""
         standard = self.data in ("usps", "mnist", "scenes15") and self.per_class is None
         return not standard or self.train is not None or self.test is not None or self.labels is not None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to be measured for each seed: a method in a setting, and where its result belongs.
+    """Name a row to be measured for each seed: a method in a setting, and its place in the table or figure.
 
-    ``printed`` holds the paper's values by the name of the measure ("1nn", "svm", "own": the method's own decision,
-    "first": 1NN at the start of the iterations). ``options`` are for the method, see
-    :mod:`sparlow.experiments.methods`; ``x`` is the place along the figure's axis, ``panel`` the part of the figure.
+    Parameters
+    ----------
+    method : str
+        A name of :data:`evidence.methods.METHODS`.
+    setting : Setting
+    options : mapping
+        Options of the method, see :mod:`evidence.methods`.
+    printed : mapping of str to float
+        The paper's values by measure: "1nn", "svm", "own" (the method's own decision), "first" (1NN at the first step).
+    x : float, optional
+        Place along the figure's axis.
+    panel : str
+        Part of the table or figure.
+    label : str
+        Name in tables and legends, by default the method.
+
     """
 
     method: str
@@ -69,11 +82,11 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """What tables and legends call it."""
+        """Return the name in tables and legends."""
         return self.label or self.method
 
     def key(self, seed: int) -> str:
-        """The same for the same method, setting, options and seed; resuming looks rows up by it."""
+        """Return a digest of method, setting, options and seed, by which rows are looked up."""
         setting = asdict(self.setting)
         if not self.setting.transductive:
             del setting["transductive"]
@@ -83,11 +96,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of an experiment is run: number of seeds, and what replaces parts of settings and options.
+    """Say how much of an experiment is run.
 
-    ``options`` are SparLow's, and replace those that an entry of another method names. ``points`` are the values of x
-    that are run, all by default.
-    ``minutes`` is about what it costs on two cores.
+    Parameters
+    ----------
+    seeds : int
+        Number of seeds.
+    minutes : float
+        Approximate cost on two cores.
+    setting : mapping
+        Replaces fields of the settings.
+    options : mapping
+        Replaces options of SparLow, and those that an entry of another method names.
+    points : tuple of float
+        Values of x that are run, all by default.
+
     """
 
     seeds: int = 3
@@ -97,7 +120,7 @@ class Size:
     points: tuple[float, ...] = ()
 
     def of(self, entry: Entry) -> Entry:
-        """The entry at this size."""
+        """Return the entry at this size."""
         ours = re.search("Spar[A-Z]", entry.method)  # SparLDA, LDA-SparLow, not Sparse PCA
         changed = {name: value for name, value in self.options.items() if ours or name in entry.options}
         return replace(entry, setting=replace(entry.setting, **self.setting), options={**entry.options, **changed})
@@ -105,19 +128,19 @@ class Size:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper.
+    """Describe a table or figure of the paper.
 
     Parameters
     ----------
     name, title : str
     kind : str
-        What it is drawn as, a name of :data:`sparlow.experiments.report.FORMS`.
+        What it is shown as, a name of :data:`evidence.tables.TABLES`.
     entries : tuple of Entry
     full, quick : Size
     measures : tuple of str
         "1nn", "svm".
     axes : (str, str)
-        What x is, and a word on the other axis.
+        Names of the two axes.
     mean_over_classes : bool
         Whether tables show the mean of the classes' accuracies instead of that over all test samples.
     remark : str
@@ -138,16 +161,16 @@ class Experiment:
 
     @property
     def data(self) -> tuple[str, ...]:
-        """Image sets it needs."""
+        """Return the names of the image sets that are needed."""
         return tuple(dict.fromkeys(entry.setting.data for entry in self.entries))
 
     def at(self, size: Size, on: str | None = None) -> tuple[Entry, ...]:
-        """Entries at a size; ``on`` another image set than the paper's, which has no printed values."""
+        """Return the entries at a size; ``on`` names another image set than the paper's, without printed values."""
         chosen = [e for e in self.entries if not size.points or e.x is None or e.x in size.points]
         entries = [size.of(entry) for entry in chosen]
         if on is None:
             return tuple(_distinct(entries))
-        # what begins with picture files has no place on a set of one shape; what panels share is one there
+        # methods on picture files do not apply to a set of one shape; entries that panels share become one there
         moved = [_moved(entry, on) for entry in entries if entry.setting.features != "pictures"]
         homes: dict[tuple[str, float | None, str], set[str]] = {}
         for entry in moved:
@@ -164,7 +187,7 @@ def _moved(entry: Entry, on: str) -> Entry:
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:
-    """Entries without repetition: what two sets have in the paper is one on another set."""
+    """Return the entries without repetition: what two sets have in the paper is one on another set."""
     seen: dict[tuple[str, str, float | None, str], Entry] = {}
     for entry in entries:
         seen.setdefault((entry.key(0), entry.panel, entry.x, entry.name), entry)

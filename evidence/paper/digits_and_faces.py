@@ -1,4 +1,4 @@
-"""The paper's evidence as data: its tables and figures on faces and digits, with the printed values.
+"""Specify the evidence on digits and faces: Table 1, Figures 2 to 10, with the printed values.
 
 Printed values of figures were read off the published plots, ± 0.3 points. The paper's weights μ₁ and μ₂ are not on the
 scale of the library's (see docs/errata.md), and where it names no value the library's default is run.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..plan import Entry, Experiment, Setting, Size
+from ..specification import Entry, Experiment, Setting, Size
 
 USPS = Setting("usps")
 MNIST = Setting("mnist", train=10_000)
@@ -172,7 +172,7 @@ _FIG5B = {("LDA-SparLow", 9): 97.6, ("MFA-SparLow", 64): 97.8, ("MFA-SparLow", 4
 
 def _fig5a() -> tuple[Entry, ...]:
     return tuple(
-        Entry(method, _PART, {"n_components": width}, one(_FIG5A.get(width)), x=width)
+        Entry(method, _PART, {"n_components": width}, printed_1nn(_FIG5A.get(width)), x=width)
         for width in _WIDTHS
         for method in _UNSUPERVISED
     )
@@ -182,13 +182,13 @@ def _fig5b() -> tuple[Entry, ...]:
     places = [("LDA-SparLow", width) for width in (9, 4, 2)]
     places += [(method, width) for width in _WIDTHS for method in ("MFA-SparLow", "MVR-SparLow")]
     return tuple(
-        Entry(method, _PART, {"n_components": width}, one(_FIG5B.get((method, width))), x=width)
+        Entry(method, _PART, {"n_components": width}, printed_1nn(_FIG5B.get((method, width))), x=width)
         for method, width in places
     )
 
 
-def one(value: float | None) -> dict[str, float]:
-    """A printed 1NN accuracy, if there is one."""
+def printed_1nn(value: float | None) -> dict[str, float]:
+    """Return a printed 1NN accuracy, if there is one."""
     return {} if value is None else {"1nn": value}
 
 
@@ -291,7 +291,7 @@ _FIG6_QUICK = Size(1, 0.2, {**_QUICK_DIGITS}, QUICK_MODEL)
 _SMALL_MODEL = Size(1, 0.1, {"train": 500, "test": 500}, {"n_atoms": 100, "max_iter": 3})
 _TRACE = ("step", "1NN accuracy (%)")
 
-FACES_AND_DIGITS: tuple[Experiment, ...] = (
+DIGITS_AND_FACES: tuple[Experiment, ...] = (
     Experiment(
         "table1",
         "Unsupervised methods on digits",

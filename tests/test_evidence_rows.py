@@ -1,8 +1,9 @@
-"""Experiments: what is measured, that nothing is measured twice or lost, and what is made of the rows."""
+"""Rows of the evidence: what is measured, that nothing is measured twice or lost, and what is made of it."""
 
 import dataclasses
 import json
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -12,27 +13,29 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
-from sparlow import SparLow
-from sparlow.cli import main
-from sparlow.cli.terminal import Terminal
-from sparlow.experiments import (
-    EXPERIMENTS,
-    Entry,
-    Experiment,
-    Setting,
-    Size,
-    command,
+from evidence import __main__ as command
+from evidence import charts, datasets
+from evidence import methods as methods_module
+from evidence.__main__ import main
+from evidence.methods import METHODS, MethodOutput, NotApplicable, copies
+from evidence.paper import EXPERIMENTS
+from evidence.report import Chapter, chapters, fill
+from evidence.rows import (
+    KEPT,
+    RowFile,
+    apply_method,
     measure,
+    packed,
+    predictions,
+    row_file,
     run,
     tasks,
+    unpacked,
 )
-from sparlow.experiments import methods as methods_room
-from sparlow.experiments.methods import METHODS, Answer, NotApplicable, Problem, copies
-from sparlow.experiments.report import Chapter, chapters, fill
-from sparlow.experiments.results import TABLES, Table, gather
-from sparlow.experiments.rows import RowFile, packed, unpacked
-from sparlow.experiments.run import KEPT, row_file
-from sparlow.experiments.splits import draw
+from evidence.specification import Entry, Experiment, Setting, Size
+from evidence.splits import draw
+from evidence.tables import TABLES, Table, gather
+from sparlow import SparLow
 from tests import cases
 
 DIGITS = Setting("digits", train=150, test=80)
@@ -71,8 +74,59 @@ def test_some_classes_only():
 # ── methods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_methods_see_no_test_labels():
-    assert {field.name for field in dataclasses.fields(Problem)} & {"y_test", "labels", "truth"} == set()
+SETTINGS = {
+    "all labels": Setting("digits", test=60),
+    "few labels": Setting("digits", labels=3, test=60),
+    "transductive": Setting("digits", labels=3, transductive=True, test=60),
+}
+TUNED = {"tune": {"n_components": [2, 4]}}
+SMALL_MODEL = {"n_atoms": 20, "max_iter": 2}
+BLIND = [
+    ("PCA", "all labels", TUNED),
+    ("LDA", "all labels", {}),
+    ("LDA-SparLow", "all labels", {**SMALL_MODEL, "tune": {"shrinkage": [0.1, 1.0]}}),
+    ("LC-KSVD", "all labels", {"n_atoms": 20, "alpha": 0.1, "n_nonzero": 5}),
+    ("LGC", "few labels", {"n_neighbors": 7, "alpha": 0.2}),
+    ("SDA-SparLow", "few labels", {**SMALL_MODEL, "spread": True}),
+    ("LapRLS", "transductive", {"width": 1.0, "ambient": 1e-3, "intrinsic": 1.0}),
+    ("SDA-SparLow", "transductive", SMALL_MODEL),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "setting", "options"), BLIND, ids=lambda word: str(word) if word else "")
+def test_test_labels_change_no_prediction(method, setting, options, monkeypatch):
+    """Labels of the test part are shuffled in the image set itself, before anything is drawn from it."""
+    X, y = load_digits(return_X_y=True)
+    poisoned = np.concatenate([y[:150], np.random.default_rng(0).permutation(y[150:300])])
+    one = experiment(Entry(method, SETTINGS[setting], options), kind="traces", measures=("1nn", "svm"))
+    (task,) = tasks(one, one.full)
+    found, rows, seen = [], [], []
+    for labels in (y[:300], poisoned):
+        data = datasets.Dataset("digits", X[:300] / 16, labels, (8, 8), 150)
+        monkeypatch.setattr(datasets, "loaded", lambda name, folder, data=data: data)
+        split = draw(task.entry.setting, 0)
+        steps = []
+        output = apply_method(task, split, lambda Z, y, Z_test, steps=steps: steps.append(Z_test))
+        found.append(predictions(task, split, output))
+        seen.append(steps)
+        rows.append(measure(task))
+    honest, blind = found
+    assert set(honest) == set(blind) == ({"own"} if "own" in honest else {"1nn", "svm"})
+    for name, predicted in honest.items():
+        np.testing.assert_array_equal(predicted, blind[name])
+    np.testing.assert_array_equal(*seen)
+    # the labels were others: what is compared with them is worse
+    assert all(rows[1]["accuracy"][name] < rows[0]["accuracy"][name] - 10 for name in honest), rows
+    assert rows[0]["parameters"] == rows[1]["parameters"]
+
+
+def test_candidates_that_fail_on_a_fold_are_told_in_the_row():
+    one = experiment(Entry("PCA", DIGITS, {"tune": {"n_components": [2, 60, 110]}}))
+    row = measure(tasks(one, one.full)[0])
+    assert row["status"] == "done"
+    (said,) = row["warnings"]
+    assert re.search(r"1 of 3 candidates for PCA .*'n_components': 110", said)
 
 
 def test_trace_is_what_fits_with_so_many_steps_give():
@@ -114,6 +168,7 @@ def test_copies_are_moved_and_what_moves_in_is_black():
         list(copies(image, None, 1))
 
 
+@pytest.mark.slow
 def test_shifted_rows_learn_from_copies_and_average_over_copies():
     options = {"n_atoms": 30, "max_iter": 1, "n_components": 2}
     made = {}
@@ -226,11 +281,11 @@ class Counted:
     def __init__(self, wrong_at=None, error=KeyboardInterrupt):
         self.calls, self.wrong_at, self.error = 0, wrong_at, error
 
-    def __call__(self, problem):
+    def __call__(self, given):
         self.calls += 1
         if self.calls == self.wrong_at:
             raise self.error
-        return Answer(problem.X[:, :20], problem.X_test[:, :20])
+        return MethodOutput(given.X[:, :20], given.X_test[:, :20])
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
@@ -252,13 +307,54 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
     assert second.calls == 3
 
 
+def test_two_runs_at_the_same_time_share_the_rows(tmp_path, monkeypatch):
+    """The second run begins while the first measures its first row."""
+    one = experiment(Entry("nested", DIGITS), seeds=3)
+    work = tasks(one, one.full)
+    measured, told = [], {"first": [], "second": []}
+
+    def note(name):
+        return lambda row, task: told[name].append((task.seed, row is not None))
+
+    def nested(given):
+        measured.append(given.seed)
+        if len(measured) == 1:
+            assert run(work, tmp_path, report=note("second")) == 0
+        return MethodOutput(given.X, given.X_test)
+
+    monkeypatch.setitem(METHODS, "nested", nested)
+    assert run(work, tmp_path, report=note("first")) == 0
+    assert sorted(measured) == [0, 1, 2]
+    assert told["second"] == [(0, False), (1, True), (2, True)]
+    assert told["first"] == [(0, True), (1, False), (2, False)]
+    assert sorted(row["seed"] for row in row_file(one, tmp_path).read()) == [0, 1, 2]
+    assert run(work, tmp_path, report=note("first")) == 0
+    assert len(told["first"]) == 3
+
+
+@pytest.mark.slow
+def test_the_claim_of_a_killed_run_is_free(tmp_path):
+    file = RowFile(tmp_path / "rows.jsonl")
+    code = """
+import os, sys
+from evidence.rows import RowFile
+with RowFile(sys.argv[1]).claim("a") as mine:
+    os._exit(mine)
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(file.path)], cwd=cases.ROOT).returncode == 1  # it had it
+    with file.claim("a") as mine, file.claim("a") as twice, file.claim("b") as other:
+        assert (mine, twice, other) == (True, False, True)
+    with file.claim("a") as again:
+        assert again
+
+
 def test_what_fails_is_a_row_and_is_tried_again(tmp_path, monkeypatch):
     one = experiment(Entry("counted", DIGITS), seeds=2)
     monkeypatch.setitem(METHODS, "counted", Counted(wrong_at=1, error=RuntimeError("no luck")))
     assert run(tasks(one, one.full), tmp_path) == 1
     rows = row_file(one, tmp_path).read()
     assert [row["status"] for row in rows] == ["failed", "done"]
-    assert rows[0]["reason"].startswith("RuntimeError: no luck (test_experiments.py")
+    assert rows[0]["reason"].startswith("RuntimeError: no luck (test_evidence_rows.py")
     monkeypatch.setitem(METHODS, "counted", Counted())
     seen = []
     assert run(tasks(one, one.full), tmp_path, report=lambda row, task: seen.append(task.seed)) == 0
@@ -270,7 +366,7 @@ def test_an_interrupted_fit_makes_no_row(tmp_path, monkeypatch):
         self.stop_reason_ = "interrupted"
         return self
 
-    monkeypatch.setattr(methods_room.SparLow, "fit", interrupted)
+    monkeypatch.setattr(methods_module.SparLow, "fit", interrupted)
     one = experiment(Entry("LDA-SparLow", DIGITS))
     with pytest.raises(KeyboardInterrupt):
         run(tasks(one, one.full), tmp_path)
@@ -282,9 +378,9 @@ def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path
         self.stop_reason_ = "interrupted"
         return self
 
-    monkeypatch.setattr(methods_room.SparLow, "fit", fit)
+    monkeypatch.setattr(methods_module.SparLow, "fit", fit)
     words = [
-        "reproduce",
+        "run",
         "table1",
         "--on",
         "digits",
@@ -320,6 +416,7 @@ def test_rows_say_what_was_measured(tmp_path):
     assert set(row["versions"]) >= {"sparlow", "numpy", "scipy", "scikit-learn", "python"}
 
 
+@pytest.mark.slow
 def test_rows_at_the_same_time_are_the_same(tmp_path):
     one = experiment(Entry("PCA", DIGITS, {"n_components": 10}), Entry("raw pixels", DIGITS), seeds=2)
     for folder, jobs in (("one", 1), ("two", -1)):  # all cores
@@ -445,16 +542,16 @@ def tiny(one):
 CHOSEN = ["table1", "fig2a", "fig2b", "fig3", "fig5a", "fig5c", "fig7", "fig8", "fig9", "fig10"]
 
 
+@pytest.mark.slow
 def test_a_small_reproduction_makes_every_table_and_figure(tmp_path, monkeypatch, capsys):
     small = tuple(tiny(one) for one in EXPERIMENTS if one.name in CHOSEN)
     assert {one.kind for one in small} == set(TABLES)
     assert set(KEPT) <= set(TABLES)
     monkeypatch.setattr(command, "EXPERIMENTS", small)
     words = ["--quick", "--on", "digits", "--output", str(tmp_path)]
-    assert main(["reproduce", *words, "--list"]) == 0
+    assert main(["list", *words]) == 0
     assert re.search(r"fig2b +0 of 8 .* digits", capsys.readouterr().out)
-    monkeypatch.setattr(Terminal, "note", lambda self, text: print(text, file=sys.stderr))  # as on a terminal
-    assert main(["reproduce", *words]) == 0
+    assert main(["run", *words]) == 0
     said = capsys.readouterr()
     assert re.search(r"\[1 of \d+, .* left\] table1 digits PCA, seed 0: 1nn \d+", said.err)
     assert "report.md" in said.out
@@ -465,17 +562,17 @@ def test_a_small_reproduction_makes_every_table_and_figure(tmp_path, monkeypatch
     assert "not applicable" in text
     assert "rows so far" not in text
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
-    assert main(["reproduce", *words, "--report"]) == 0
+    assert main(["report", *words]) == 0
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
 
 
 def test_missing_data_is_named_before_anything_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SPARLOW_DATA", str(tmp_path))
-    assert main(["reproduce", "fig9", "--output", str(tmp_path / "rows")]) == 2
+    assert main(["run", "fig9", "--output", str(tmp_path / "rows")]) == 2
     assert re.search(r"What needs pie is left out.*Deng Cai", capsys.readouterr().err)
-    assert main(["reproduce", "fig9", "--list"]) == 0
+    assert main(["list", "fig9"]) == 0
     assert "pie (missing)" in capsys.readouterr().out
-    assert main(["reproduce", "fig99"]) == 2
+    assert main(["run", "fig99"]) == 2
 
 
 def test_callbacks_of_two_parameters_get_the_model():
@@ -490,6 +587,14 @@ def test_callbacks_of_two_parameters_get_the_model():
     assert [step for step, _, _ in seen] == [1, 2]
     np.testing.assert_allclose(seen[-1][1], last.transform(X[:5]))
     assert not np.allclose(seen[0][2], seen[1][2])
+
+
+def test_a_method_has_one_colour_in_all_panels():
+    first, second = charts.Series("a", [1, 2], [90, 91]), charts.Series("b", [1, 2], [80, 81], printed=[82, 83])
+    figure = charts.lines({"left": [first, second], "right": [second]}, ("x", "accuracy"))
+    left, right = (dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in figure.axes)
+    assert left["b"].lines[0].get_color() == right["b"].lines[0].get_color() != left["a"].lines[0].get_color()
+    assert set(right) == {"b", "printed"}
 
 
 def test_a_rival_among_traces_shows_its_end(tmp_path):

@@ -1,12 +1,12 @@
-"""The paper's evidence on object and scene categories: Tables 2 and 3, Figure 11, with the printed values."""
+"""Specify the evidence on object and scene categories: Tables 2 and 3, Figure 11, with the printed values."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from ..plan import Entry, Experiment, Setting, Size
-from .faces_and_digits import QUICK_MODEL, SCENES, one
+from ..specification import Entry, Experiment, Setting, Size
+from .digits_and_faces import QUICK_MODEL, SCENES, printed_1nn
 
 _PICTURES = "Features: pyramids of LLC codes of dense SIFT at three scales over 1024 words, reduced by PCA"
 _HALF = _PICTURES + " to half as many components as training pictures."
@@ -52,7 +52,7 @@ _OWN_DICTIONARY = {"LC-KSVD": {"n_atoms": 750}, "FDDL": {"n_atoms": 750}}  # as 
 
 
 def _categories(setting: Setting, methods: dict[str, float | None], panel: str = "") -> list[Entry]:
-    """Supervised rows: pipelines that begin with the pictures, and methods on pyramids of LLC codes."""
+    """Return supervised rows: pipelines that begin with the pictures, and methods on pyramids of LLC codes."""
     entries = []
     for method, printed in methods.items():
         own = method in (*_FROM_FILES, "SRC", *_OWN_DICTIONARY)
@@ -64,13 +64,13 @@ def _categories(setting: Setting, methods: dict[str, float | None], panel: str =
 
 
 def _atoms(method: str, pictures: int) -> dict[str, Any]:
-    """Nine atoms for ten training pictures, up to 2000, for SparLow, and a light weight of the neighbour graph."""
+    """Return SparLow's options: nine atoms for ten training pictures, at most 2000, a light neighbour graph."""
     ours = {"n_atoms": min(9 * pictures // 10, 2000), **_lightly(method)}
     return ours if "Spar" in method else _OWN_DICTIONARY.get(method, {})
 
 
 def _lightly(method: str) -> dict[str, Any]:
-    """Less weight of neighbours than the default: a third of the nearest pictures are of other classes."""
+    """Return less weight of neighbours than the default: a third of the nearest pictures are of other classes."""
     weights = {"SDA-SparLow": {"alpha": 0.1}, "SMVR-SparLow": {"rho": 0.1}}
     return {"criterion": weights[method]} if method in weights else {}
 
@@ -80,27 +80,27 @@ _TUNED_OBJECTS = {"prior": [1.0, [0.02, 0.2], [0.01, 0.1]], "shrinkage": [0.1, 0
 
 
 def _tuned(setting: Setting) -> list[Entry]:
-    """SparLow with parameters from training folds, as those of the rivals are."""
+    """Return SparLow with parameters from training folds, as those of the rivals are."""
     methods = ("LDA-SparLow", "MFA-SparLow")
     return [Entry(m, setting, {**_atoms(m, _SCENES_PICTURES), **_TUNED}, label=f"{m}, tuned") for m in methods]
 
 
 def _not_scaled(setting: Setting) -> list[Entry]:
-    """SparLow's embeddings with their norms, which tell something where a class has a hundred pictures."""
+    """Return SparLow with embeddings that keep their norms, which are informative with 100 pictures per class."""
     methods = ("LDA-SparLow", "MFA-SparLow", "MVR-SparLow")
     plain = {"normalize_embedding": False}
     return [Entry(m, setting, {**_atoms(m, _SCENES_PICTURES), **plain}, label=f"{m}, not scaled") for m in methods]
 
 
 def _few_labels(setting: Setting, methods: dict[str, float | None], panel: str = "") -> list[Entry]:
-    """Semi-supervised rows: test pictures learned from without labels as in the paper, and not."""
+    """Return semi-supervised rows, with the test pictures learned from without labels as in the paper, and without."""
     with_test = replace(setting, transductive=True)
     entries = [
         Entry(
             method,
             with_test,
             _atoms(method, _SCENES_PICTURES),
-            one(value),
+            printed_1nn(value),
             panel=panel,
             label=f"{method}, transductive",
         )
@@ -150,7 +150,7 @@ def _table2(
 
 
 def _beside(setting: Setting, pictures: int, panel: str) -> list[Entry]:
-    """Rows that the paper does not have: parameters by folds, and semi-supervised methods without the test pictures."""
+    """Return rows that the paper does not have: parameters by folds, semi-supervised methods without test pictures."""
     tuned = {**_atoms("LDA-SparLow", pictures), "tune": _TUNED_OBJECTS}
     return [Entry("LDA-SparLow", setting, tuned, panel=panel, label="LDA-SparLow, tuned")] + [
         Entry(method, setting, _atoms(method, pictures), panel=panel, label=f"{method}, inductive")
@@ -182,7 +182,7 @@ def _fig11() -> tuple[Entry, ...]:
         for method, values in _FIG11.items():
             where = replace(setting, transductive=method.startswith("S") and method != "SparLDA")
             options = _atoms(method, 30 * _CLASSES["caltech101"])
-            entries.append(Entry(method, where, options, one(values.get(dimension)), x=dimension))
+            entries.append(Entry(method, where, options, printed_1nn(values.get(dimension)), x=dimension))
     return tuple(entries)
 
 

@@ -1,14 +1,14 @@
-"""The paper's evidence as data."""
+"""List the paper's tables and figures, with the values that it prints."""
 
-from ..plan import Experiment
+from ..specification import Experiment
 from .categories import CATEGORIES
-from .faces_and_digits import FACES_AND_DIGITS
+from .digits_and_faces import DIGITS_AND_FACES
 
-EXPERIMENTS: tuple[Experiment, ...] = (*FACES_AND_DIGITS, *CATEGORIES)
+EXPERIMENTS: tuple[Experiment, ...] = (*DIGITS_AND_FACES, *CATEGORIES)
 
 
 def named(name: str) -> tuple[Experiment, ...]:
-    """The experiment of a name, or all parts of a figure: ``fig6`` is fig6a to fig6d."""
+    """Return the experiment of a name, or all parts of a figure: ``fig6`` is fig6a to fig6d."""
     found = tuple(e for e in EXPERIMENTS if e.name == name or (e.name[:-1] == name and e.name[-1].isalpha()))
     if not found:
         known = ", ".join(e.name for e in EXPERIMENTS)
