@@ -32,6 +32,7 @@ from .parallel import Threads
 Array = NDArray[Any]
 
 RIDGES = (0.1, 0.3, 1.0, np.inf)  # of the codes, in multiples of their mean variance per dimension
+RIDGES_POOLED = (0.03, 0.1, 0.3, 1.0)  # of pooled codes of views, which stand alone
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.3, 0.1)  # where nothing can be held out to choose by
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
@@ -102,23 +103,24 @@ class Ratio:
 
     def __init__(self, quotient: Quotient, coded: Coded) -> None:
         self.quotient, self.coded = quotient, coded
-        self.sample_span = sum(block.shape[1] for block in (coded.features, coded.samples.X)) > coded.shape[0]
-        parts = [Rows(coded.features, n_jobs=coded.n_jobs), Rows(coded.samples.X, n_jobs=coded.n_jobs)]
-        if self.sample_span:
-            self._grams = [_centred_gram(part) for part in parts]
+        beside = [coded.samples.X] if coded.samples.views.whole else []
+        both = Rows(coded.features, *beside, n_jobs=coded.n_jobs)
+        n, width = both.shape
+        self._sample_span = width > n
+        if self._sample_span:
+            self._grams = [_centred_gram(Rows(block)) for block in both.blocks]
         else:
-            both = Rows(coded.features, coded.samples.X, n_jobs=coded.n_jobs)
-            self._top, self._bottom = _numerator(quotient.above, both), both.form(_below(quotient)) / both.shape[0]
+            self._top, self._bottom = _numerator(quotient.above, both), both.form(_below(quotient)) / n
 
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
         coded = self.coded.weighted(weights)
-        if self.sample_span:
-            K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=True) if weight], axis=0)
+        if self._sample_span:
+            K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=False) if weight], axis=0)
             return coded, solve_in_sample_span(self.quotient, coded, K, ridge, n_components)
-        r, m = self.coded.features.shape[1], self.coded.samples.X.shape[1]
-        scale = np.repeat(weights, (r, m))
+        r = self.coded.features.shape[1]
+        scale = np.repeat(weights, (r, len(self._bottom) - r))
         kept = scale > 0
         scale = scale[kept]
         B = self._bottom[np.ix_(kept, kept)] * scale[:, None] * scale
@@ -225,7 +227,9 @@ def choose_ridges(
     best = (-np.inf, USUAL)
     with Threads(1):
         ratio = Ratio(quotient, rest)
-        for ridges in itertools.product(RIDGES, RIDGES_BESIDE if rest.samples.views.whole else (np.inf,)):
+        whole = rest.samples.views.whole
+        grid = (RIDGES, RIDGES_BESIDE) if whole else (RIDGES_POOLED, (np.inf,))
+        for ridges in itertools.product(*grid):
             if np.isinf(ridges).all():
                 continue
             coded, W = ratio.solve(ridges, n_components)

@@ -301,6 +301,7 @@ class _Trial:
         """Return the choice, and the fitted attributes of the best model on the way."""
         setup = self.setup
         ridges = self._ridges() if setup.whiten else USUAL
+        # patches: no gain of joint learning is established, so it is left to those who ask for it
         steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
         choice = Choice(ridges, setup.max_iter if steps else 0)
         learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
