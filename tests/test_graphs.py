@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
 from sparlow import graphs
+from sparlow import neighbours as search
 from sparlow._kernels import structure as structure_kernels
 from sparlow.graphs import Structure
 from tests import cases
@@ -326,6 +327,224 @@ def test_class_neighbours_where_a_class_has_one_sample():
     assert between.toarray()[alone].sum() >= 3
 
 
+# ── exact neighbours, whatever the samples ──────────────────────────────────────────────────────────────────────────
+
+
+def first_of_nearest(X, k, allowed):
+    """Pairs (i, j) with j among the k nearest to i of those allowed, the first of equals, from exact differences."""
+    pairs = np.zeros((len(X), len(X)), bool)
+    for i, row in enumerate(X):
+        squares = np.sum((X.astype(float) - row) ** 2, axis=1)
+        order = np.lexsort((np.arange(len(X)), squares))
+        pairs[i, order[allowed[i, order]][:k]] = True
+    return pairs
+
+
+def kinds_of_samples():
+    rng = np.random.default_rng(0)
+    plain = rng.standard_normal((90, 5))
+    return {
+        "plain": plain,
+        "float32": plain.astype(np.float32),
+        "Fortran order": np.asfortranarray(plain),
+        "sparse": sp.csr_array(plain * (rng.random(plain.shape) < 0.5)),
+        "whole numbers": rng.integers(0, 2, (90, 4)),
+        "far from the origin": rng.integers(0, 3, (90, 4)) + 2.0**30,
+        "duplicates": np.repeat(plain[:9], 10, axis=0),
+        "one far away": np.vstack([plain[1:], np.full((1, 5), 1e9)]),
+        "one too far for single precision": np.vstack([plain[1:], np.full((1, 5), 1e60)]),
+        "large": plain * 2.0**500,
+        "small": plain * 2.0**-500,
+        "constant": np.ones((90, 3)),
+        "zero, sparse": sp.csr_array((90, 3)),
+        "many features": rng.standard_normal((90, search._SINGLE + 1)),
+    }
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("kind", kinds_of_samples())
+@pytest.mark.parametrize("block", [16, 1024])
+def test_neighbours_are_exact_and_the_first_of_equals(kind, block, monkeypatch):
+    monkeypatch.setattr(search, "_BLOCK", block)
+    monkeypatch.setattr(search, "_ROWS", 50)
+    X = kinds_of_samples()[kind]
+    dense = (X.toarray() if sp.issparse(X) else X).astype(float)
+    if kind in ("large", "small"):
+        dense = dense / np.abs(dense).max()
+    y = np.random.default_rng(1).integers(-1, 3, 90)
+    known = np.outer(y >= 0, y >= 0)
+    same = (y[:, None] == y) & known & ~np.eye(90, dtype=bool)
+    for k_within, k_between in ((3, 7), (40, 2)):
+        within, between = search.class_neighbours(X, y, k_within, k_between)
+        for (rows, columns), k, allowed in (
+            (within, k_within, same),
+            (between, k_between, known & (y[:, None] != y)),
+        ):
+            found = np.zeros((90, 90), int)
+            np.add.at(found, (rows, columns), 1)
+            np.testing.assert_array_equal(found, first_of_nearest(dense, k, allowed))
+    distances, indices = graphs.neighbours(X, 4)
+    found = np.zeros((90, 90), int)
+    np.add.at(found, (np.arange(90)[:, None], indices), 1)
+    np.testing.assert_array_equal(found, first_of_nearest(dense, 4, ~np.eye(90, dtype=bool)))
+    assert np.all(np.diff(distances, axis=1) >= 0)
+    if kind not in ("large", "small"):
+        np.testing.assert_allclose(distances, np.linalg.norm(dense[:, None] - dense[indices], axis=2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_neighbours_of_queries(sparse):
+    rng = np.random.default_rng(0)
+    X, queries = rng.standard_normal((60, 4)), rng.standard_normal((9, 4))
+    given = (sp.csr_array(X), sp.csr_array(queries)) if sparse else (X, queries)
+    distances, indices = graphs.neighbours(given[0], 5, given[1])
+    expected = cdist(queries, X)
+    np.testing.assert_array_equal(indices, np.argsort(expected, axis=1)[:, :5])
+    np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :5])
+    np.testing.assert_array_equal(graphs.neighbours(X, 5, sp.csr_array(queries))[1], indices)
+    assert graphs.neighbours(X, 60, X[:2])[1].shape == (2, 60)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_exact_neighbours_do_not_depend_on_the_number_of_threads(n_jobs, monkeypatch):
+    monkeypatch.setattr(search, "_BLOCK", 64)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (700, 6)).astype(float), rng.integers(0, 4, 700)
+    for one, more in zip(graphs.neighbours(X, 8), graphs.neighbours(X, 8, n_jobs=n_jobs), strict=True):
+        assert np.array_equal(one, more)
+    for one, more in zip(
+        graphs.class_neighbours(X, y, 5, 9), graphs.class_neighbours(X, y, 5, 9, n_jobs=n_jobs), strict=True
+    ):
+        assert (one != more).nnz == 0
+
+
+def test_progress_is_told_up_to_the_end(monkeypatch):
+    monkeypatch.setattr(search, "_BLOCK", 16)
+    X, y = unequal()
+    for build in (
+        lambda told: graphs.neighbours(X, 3, progress=told),
+        lambda told: graphs.affinities(X, 3, progress=told),
+        lambda told: graphs.barycentric_residual(X, 3, progress=told),
+        lambda told: graphs.class_neighbours(X, y, 3, 3, progress=told),
+    ):
+        shares = []
+        build(shares.append)
+        assert len(shares) == 3
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+
+
+@pytest.mark.parametrize("k", [0, N])
+def test_numbers_of_neighbours_that_cannot_be(k):
+    with pytest.raises(ValueError, match=f"from 1 to {N - 1}"):
+        graphs.neighbours(unequal()[0], k)
+
+
+def test_masked_samples_are_refused():
+    X = np.ma.masked_greater(unequal()[0], 1)
+    for build in (lambda: graphs.affinities(X, 3), lambda: graphs.class_neighbours(X, unequal()[1], 2, 2)):
+        with pytest.raises(ValueError, match="masked"):
+            build()
+
+
+@pytest.mark.parametrize("scale", [0, 1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_graphs_of_equal_tiny_and_huge_samples_are_finite(scale, offset):
+    X = scale * (unequal()[0] + offset)
+    W = graphs.affinities(X, 3)
+    assert np.all(np.isfinite(W.data))
+    assert np.sum(W.toarray() > 0, axis=1).min() >= 3
+    assert np.all(np.isfinite(dense_of(graphs.barycentric_residual(X, 3))))
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1, np.inf, np.nan])
+def test_bandwidths_that_give_no_weights(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth"):
+        graphs.affinities(unequal()[0], 3, bandwidth)
+
+
+def test_samples_without_labels_and_of_one_class_have_no_edges_between():
+    X, _ = unequal()
+    within, between = graphs.class_neighbours(X, np.full(N, -1), 2, 2)
+    assert within.nnz == between.nnz == 0
+    within, between = graphs.class_neighbours(X, np.zeros(N, int), 2, 2)
+    assert within.nnz > 0
+    assert between.nnz == 0
+
+
+# ── graphs of users ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def spoiled(index=99, pointer=None):
+    """A graph with an index, or a pointer, beyond its shape."""
+    graph = graphs.affinities(unequal()[0], 3)
+    if pointer is None:
+        graph.indices[5] = index
+    else:
+        graph.indptr[-1] = pointer
+    return graph
+
+
+@pytest.mark.parametrize("options", [{"index": 99}, {"index": -1}, {"pointer": 10_000}])
+def test_indices_beyond_the_shape_are_refused(options):
+    for layout in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        graph = spoiled(**options)
+        damaged = layout((N, N))
+        damaged.data, damaged.indices, damaged.indptr = graph.data, graph.indices, graph.indptr
+        with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
+            graphs.checked_graph(damaged, N)
+        with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
+            Structure(np.zeros(N), damaged)
+    with pytest.raises(ValueError, match="factors is not a valid sparse matrix"):
+        Structure(np.zeros(N), None, spoiled(**options), np.eye(N))
+
+
+def test_graphs_of_users_are_checked():
+    W = graphs.affinities(unequal()[0], 3)
+    for layout in (W, W.toarray(), W.tocoo(), sp.csr_matrix(W), W.tocsc(), sp.lil_array(W)):
+        np.testing.assert_array_equal(graphs.checked_graph(layout, N).toarray(), W.toarray())
+    for graph, words in (
+        (W[:, :-1], "shape"),
+        (-W, "negative"),
+        (sp.csr_array(np.triu(W.toarray())), "symmetric"),
+        (W.toarray() * np.nan, "NaN"),
+        (np.ma.masked_greater(W.toarray(), 0.5), "masked"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            graphs.checked_graph(graph, N)
+
+
+def test_stored_zeros_of_either_sign_are_no_edges():
+    W = graphs.affinities(unequal()[0], 3)
+    W.data[W.data < np.median(W.data)] = -0.0
+    given = W.copy()
+    checked = graphs.checked_graph(W, N)
+    assert checked.nnz == np.sum(W.data > 0)
+    assert not np.any(np.signbit(checked.data))
+    assert np.array_equal(W.data, given.data)
+
+
+def test_structures_of_parts_that_do_not_fit_are_refused():
+    for arguments, words in (
+        ((np.zeros(3), sp.eye_array(4, format="csr")), "shape"),
+        ((np.zeros(3), None, np.ones((4, 1)), np.eye(1)), "shape"),
+        ((np.zeros(3), None, np.ones((3, 1)), np.eye(2)), "shape"),
+        ((np.zeros(3), None, np.ones((3, 1))), "both"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Structure(*arguments)
+    with pytest.raises(TypeError, match="sparse"):
+        Structure(np.zeros(3), np.eye(3))
+
+
+def test_multiples_leave_the_structure_as_it_was():
+    S = STRUCTURES["all"][0]
+    before = dense_of(S)
+    double = S * 2
+    double.diagonal[:] = double.graph.data[:] = double.core[:] = 0
+    np.testing.assert_array_equal(dense_of(S), before)
+
+
 # ── large numbers of samples ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -335,7 +554,7 @@ def descent(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pynndescent
-    monkeypatch.setattr(graphs, "_EXACT", 300)
+    monkeypatch.setattr(search, "_EXACT", 300)
     return pynndescent
 
 
@@ -375,33 +594,35 @@ def test_approximate_neighbours_of_duplicates_are_never_oneself(descent):
     assert np.all(indices >= 0)
 
 
-def test_approximate_class_neighbours_are_nearly_the_exact_ones(descent, monkeypatch):
-    """Class by class through indices; a class of few samples and unlabelled ones among them."""
+def test_approximate_class_neighbours_are_nearly_the_exact_ones(monkeypatch):
+    """Cell by cell; a class of few samples and unlabelled ones among them."""
     rng = np.random.default_rng(0)
     y = rng.choice(4, 900, p=[0.5, 0.3, 0.17, 0.03])
-    X = rng.standard_normal((4, 8))[y] + rng.standard_normal((900, 8))
+    X = rng.standard_normal((4, 8))[y] + rng.standard_normal((900, 8)) * np.arange(8, 0, -1) / 4
     y[::9] = -1
-    built = []
-    true = descent.NNDescent
-    monkeypatch.setattr(descent, "NNDescent", lambda X, **options: built.append(len(X)) or true(X, **options))
-    monkeypatch.setattr(graphs, "_FEW", 60)
+    exact = graphs.class_neighbours(X, y, 8, 16)
+    monkeypatch.setattr(search, "_EXACT", 300)
+    monkeypatch.setattr(search, "_BLOCK", 20)
+    monkeypatch.setattr(search, "_PROBED", 150)
+    compared = []
+    products = search._Samples.products
+    monkeypatch.setattr(search._Samples, "products", lambda *args: compared.append(products(*args)) or compared[-1])
     approximate = graphs.class_neighbours(X, y, 8, 16)
-    assert built == np.bincount(y[y >= 0])[:3].tolist()
-    monkeypatch.setattr(graphs, "_EXACT", 10_000)
-    for found, exact in zip(approximate, graphs.class_neighbours(X, y, 8, 16), strict=True):
-        shared = found.multiply(exact).sum()
-        assert min(shared / exact.sum(), shared / found.sum()) > 0.9
+    assert sum(block.size for block in compared) < 0.7 * 800**2 / 2
+    for found, truth in zip(approximate, exact, strict=True):
+        shared = found.multiply(truth).sum()
+        assert 0.9 < min(shared / truth.sum(), shared / found.sum()) < 1
         assert (found - found.T).nnz == 0
-    within, between = approximate
-    edges = within.tocoo()
-    assert np.all(y[edges.row] == y[edges.col])
-    edges = between.tocoo()
-    assert np.all(y[edges.row] != y[edges.col])
-    assert min(y[edges.row].min(), y[edges.col].min()) == 0
+    for found, again in zip(approximate, graphs.class_neighbours(X, y, 8, 16, n_jobs=2), strict=True):
+        assert (found != again).nnz == 0
+    within, between = (graph.tocoo() for graph in approximate)
+    assert np.all(y[within.row] == y[within.col])
+    assert np.all(y[between.row] != y[between.col])
+    assert min(y[between.row].min(), y[within.row].min()) == 0
 
 
 def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(monkeypatch):
-    monkeypatch.setattr(graphs, "_EXACT", 300)
+    monkeypatch.setattr(search, "_EXACT", 300)
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     X = many()
     with pytest.warns(UserWarning, match=r"sparlow\[graphs\]"):
@@ -430,7 +651,7 @@ def test_unsorted_and_repeated_entries_count_as_they_should():
 
 
 def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(graphs, "_EXACT", 100)
+    monkeypatch.setattr(search, "_EXACT", 100)
     X = np.random.default_rng(0).standard_normal((2000, 8))
     one, two = (graphs.neighbours(X, 8, n_jobs=n_jobs)[1] for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
