@@ -11,6 +11,7 @@ from .bags import add_to_words, intersections, local_weights, nearest_words, poo
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
+from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
@@ -29,6 +30,8 @@ __all__ = [
     "encode_chunk",
     "factored_entries",
     "intersections",
+    "judge",
+    "keep_nearest",
     "local_weights",
     "map_scalar",
     "nearest_words",
@@ -41,6 +44,7 @@ __all__ = [
     "root_and_scale",
     "smooth",
     "solve_supports",
+    "squared_distances",
     "transposed_products",
     "update_atoms",
     "update_block",
