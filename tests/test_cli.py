@@ -15,7 +15,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, load_model, save
-from sparlow.cli import COMMANDS, main
+from sparlow.app import main
+from sparlow.app.commands import COMMANDS
 from sparlow.evaluation import compare
 from sparlow.models import load_file
 from tests import cases
@@ -284,7 +285,7 @@ def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys
     few = ("--no-rivals", "--classifiers", "1NN", "-o", page)
     judged = []
     monkeypatch.setattr(
-        "sparlow.cli.report.compare", lambda models, *rest: judged.append(models) or compare(models, *rest)
+        "sparlow.app.commands.report.compare", lambda models, *rest: judged.append(models) or compare(models, *rest)
     )
     code, told, _ = run(capsys, "report", start, folder / "train.npz", *few)
     ((model,),) = (models.values() for models in judged)
@@ -356,7 +357,7 @@ WRONG = {
     ),
     "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
     "foreign model": (["inspect", "{train}"], "holds samples, no model: the model comes first"),
-    "model as samples": (["evaluate", "{model}"], "holds what sparlow has learned, where samples are expected"),
+    "model as samples": (["evaluate", "{model}"], "is a model file; samples were expected"),
     "samples to write over": (["fit", "{train}", "-o", "{train}"], "is read by this command: name another"),
     "label column of arrays": (["fit", "{train}", "-o", "{out}", "--label-column", "y"], "is for tables"),
     "part of a folder": (["fit", "{folder}", "-o", "{out}", "--part", "test"], "is for .npz files of two parts"),
@@ -375,7 +376,7 @@ WRONG = {
     "one fold": (["evaluate", "{train}", "--folds", "1"], "at least 2"),
     "folds of a start": (["evaluate", "{train}", "--from", "{model}"], "--from has seen the held-out samples"),
     "rivals of a model": (["evaluate", "{model}", "{train}", "--rivals"], "without MODEL"),
-    "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "has no pictures"),
+    "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "holds no images"),
     "no such folder": (["features", "{missing}", "-o", "{out}.npz"], "no folder"),
     "rows as text": (["features", "{empty}", "-o", "{out}.csv"], "written as .npz"),
     "train is data": (["report", "{model}", "{train}", "--train", "{train}", "-o", "{out}"], "same samples"),
@@ -454,7 +455,7 @@ def test_documented_commands_run(tmp_path, monkeypatch, capsys):
 
 
 def process(*words, **options):
-    return subprocess.Popen([sys.executable, "-m", "sparlow.cli", *map(str, words)], **options)
+    return subprocess.Popen([sys.executable, "-m", "sparlow.app", *map(str, words)], **options)
 
 
 def test_a_pipe_gets_the_result_and_nothing_else(folder):

@@ -13,8 +13,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from sparlow import SparLow
-from sparlow.cli import main
-from sparlow.cli.terminal import Terminal
+from sparlow.app import main
+from sparlow.app.terminal import Terminal
 from sparlow.experiments import (
     EXPERIMENTS,
     Entry,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparlow.cli import main
+from sparlow.app import main
 from tests import cases
 from tests.test_cli import run
 
@@ -221,7 +221,7 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "is a folder; --like names a file" in said
     code, _, said = run(capsys, "features", out, "-o", tmp_path / "b.npz")
     assert code == 2
-    assert "is neither a folder nor a picture" in said
+    assert "is neither a folder nor an image" in said
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
     assert code == 2
     assert "There is no model file" in said

@@ -15,8 +15,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer
 
 from sparlow import datasets
-from sparlow.cli import main
-from sparlow.cli.terminal import Terminal
+from sparlow.app import main
+from sparlow.app.terminal import Terminal
 from sparlow.datasets import sources
 from sparlow.experiments import EXPERIMENTS, Entry, Experiment, Setting, Size, pictures, splits
 from sparlow.experiments.methods import Problem, of_estimator

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, models, save
-from sparlow.cli import main
+from sparlow.app import main
+from sparlow.app.dataset import Dataset
+from sparlow.app.page import report
 from sparlow.defaults import default_prior
 from sparlow.estimators import start
-from sparlow.page import report
-from sparlow.samples import Samples
 from sparlow.views import Pooling
 from tests import cases
 from tests.digits import X_NEW, X, Y, small
@@ -255,5 +255,5 @@ def test_command_line_says_where_views_of_a_saved_model_are_left_or_asked_for_an
 
 def test_the_page_says_that_codes_are_means(tmp_path):
     model = SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y)
-    page = report(models.ModelFile(model, (8, 8), Y), Samples(X, Y, (8, 8)))
+    page = report(models.ModelFile(model, (8, 8), Y), Dataset(X, Y, (8, 8)))
     assert "Codes are means over moved copies, Shifts(pixels=1, shape=None)" in page

@@ -30,7 +30,6 @@ from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .estimators.labels import Labels
 from .messages import warn
 from .priors import ElasticNet, KLDivergence
-from .samples import Samples
 from .views import Shifts
 
 Array = NDArray[Any]
@@ -95,16 +94,6 @@ class ModelFile:
         labels = classes.astype(object)[known.y]
         labels[known.y < 0] = -1
         return np.asarray(labels)
-
-    def learned_from(self, samples: Samples) -> bool:
-        """Whether these are known to be the samples that the model was learned from."""
-        return bool(self.data.get("fingerprint") == samples.fingerprint)
-
-    def has_seen(self, samples: Samples) -> NDArray[np.bool_]:
-        """Which samples are equal to some that the model is known to have been learned from."""
-        if "marks" not in self.data:  # a file from before there were any
-            return np.full(len(samples.X), self.learned_from(samples))
-        return np.isin(samples.marks, self.data["marks"])
 
 
 def skops_io() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import page as pages
+from ..app import page as pages
 from ..plots import charts
 from ..plots.charts import Series
 from .plan import Experiment, Size

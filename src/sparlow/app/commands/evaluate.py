@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..criteria import criterion_named
-from ..evaluation import (
+from ...criteria import criterion_named
+from ...evaluation import (
     CLASSIFIERS,
     Judgement,
     compare,
@@ -20,11 +20,11 @@ from ..evaluation import (
     learn_and_judge,
     pooled,
 )
-from ..models import ModelFile
-from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, refuse_model_options, views_of, whole
+from ...models import ModelFile
+from ..arguments import add_data, add_model, build_model, read_data, read_model, refuse_model_options, views_of, whole
+from ..dataset import Dataset
+from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
 from .fit import check_labelled
-from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
 SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
 EXAMPLES = """\
@@ -39,7 +39,7 @@ A model learned from real targets is judged by R²."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
@@ -60,18 +60,18 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
         refuse_model_options(arguments)
         held = read_model(arguments.model)
-        samples = read_data(arguments, arguments.data, held)
+        dataset = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
-        known = held.has_seen(samples)
+        known = dataset.seen_by(held)
         seen = int(known.sum())
         if seen:
-            terminal.warn(said_of_seen(seen, len(samples.X)))
-            how += f", of which {seen} of {len(samples.X)} were learned from"
+            terminal.warn(said_of_seen(seen, len(dataset.X)))
+            how += f", of which {seen} of {len(dataset.X)} were learned from"
         if not known.all():
-            samples = samples.take(np.flatnonzero(~known))
+            dataset = dataset.take(np.flatnonzero(~known))
         if held.model._training.targets is not None:
-            return _r_squared(held, samples, {"how": how, **_seen(seen)}, terminal)
-        rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
+            return _r_squared(held, dataset, {"how": how, **_seen(seen)}, terminal)
+        rows = [judge_saved(held, dataset, arguments.classifiers, terminal)]
     terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
     return OK
 
@@ -87,35 +87,35 @@ def said_of_seen(seen: int, count: int) -> str:
     return f"the model was learned from {seen} of these {count} samples, which are left out."
 
 
-def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:
+def judge_saved(held: ModelFile, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
     """Classifiers trained on the model's training samples label new ones."""
     known = held.training_labels()
-    if samples.y is None:
-        raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no labels to compare with: --label-column or --labels name them.")
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
-    check_labels_known(known, samples, "the model", terminal)
+    check_labels_known(known, dataset, "the model", terminal)
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
-        return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
+        return judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
                      classifiers=classifiers)  # fmt: skip
     except ValueError as error:
-        raise UserError(f"{samples.source}: {error}", WORK_FAILED) from error
+        raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
 
 
-def check_labels_known(known: Any, samples: Samples, teacher: str, terminal: Terminal) -> None:
+def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Terminal) -> None:
     """Refuse samples none of whose labels the classifiers have learned, and warn where there are some such labels."""
-    learned, asked = labels_of(known, samples.y)
+    learned, asked = labels_of(known, dataset.y)
     strange = in_order({*asked} - {*learned})
     if not strange:
         return
     if len(strange) == len(asked):
         raise UserError(
-            f"{samples.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
+            f"{dataset.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
             "every answer would be wrong. --label-column or --labels name other labels."
         )
     terminal.warn(
-        f"{samples.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
+        f"{dataset.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
     )
 
 
@@ -126,21 +126,21 @@ def _few(labels: list[str]) -> str:
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
     if arguments.start is not None:
         raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
-    model, samples = build_model(arguments), read_data(arguments, arguments.data)
-    model.set_params(views=views_of(arguments, samples))
-    check_labelled(model, samples)
-    if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":
-        raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
+    model, dataset = build_model(arguments), read_data(arguments, arguments.data)
+    model.set_params(views=views_of(arguments, dataset))
+    check_labelled(model, dataset)
+    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
+        raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
     semi = criterion_named(model.criterion).supervision == "semi"
-    known = np.flatnonzero(known_rows(samples.y, semi=semi))
+    known = np.flatnonzero(known_rows(dataset.y, semi=semi))
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
     parts: dict[str, list[Judgement]] = {}
     try:
         with terminal.progress("folds", arguments.folds) as step:
-            for _, test in folds(samples.y[known], arguments.folds, arguments.seed):
+            for _, test in folds(dataset.y[known], arguments.folds, arguments.seed):
                 held = known[test]
-                train = np.setdiff1d(np.arange(len(samples.X)), held)
-                data = (samples.X[train], samples.y[train], samples.X[held], samples.y[held])
+                train = np.setdiff1d(np.arange(len(dataset.X)), held)
+                data = (dataset.X[train], dataset.y[train], dataset.X[held], dataset.y[held])
                 if arguments.rivals:
                     found = list(compare({name: model}, *data, arguments.classifiers))
                 else:
@@ -153,10 +153,10 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     return [pooled(rows) for rows in parts.values()]
 
 
-def _r_squared(held: ModelFile, samples: Samples, said: dict[str, Any], terminal: Terminal) -> int:
-    if samples.y is None:
-        raise UserError(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
-    score = held.model.score(samples.X, samples.y)
+def _r_squared(held: ModelFile, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
+    score = held.model.score(dataset.X, dataset.y)
     terminal.result({**said, "r2": score}, f"{said['how']}\n\nR² of the regression on the embedding: {score:.4f}")
     return OK
 

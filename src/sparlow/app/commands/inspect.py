@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation import in_order, known_rows
-from ..models import ModelFile
-from .arguments import read_model
-from .terminal import OK, Terminal, table
+from ...evaluation import in_order, known_rows
+from ...models import ModelFile
+from ..arguments import read_model
+from ..terminal import OK, Terminal, table
 
 SUMMARY = "what a model file holds: parameters, choices, sizes, course of learning"
 EXAMPLES = """\
@@ -21,7 +21,7 @@ _COURSE = ("step_number", "cost", "quotient", "held_out", "nonzeros", "seconds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
 
 

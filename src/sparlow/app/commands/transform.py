@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..samples import Samples
-from .arguments import add_data, read_data, read_model, writable
-from .terminal import OK, Terminal, UserError
+from ..arguments import add_data, read_data, read_model, writable
+from ..dataset import Dataset
+from ..terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
 EXAMPLES = """\
@@ -25,7 +25,7 @@ label if there are any)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
@@ -42,15 +42,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if suffix not in WRITERS:
         raise UserError(f"{path.name}: the embedding is written as {', '.join(WRITERS)}.")
     held = read_model(arguments.model)
-    samples = read_data(arguments, arguments.data, held)
+    dataset = read_data(arguments, arguments.data, held)
     if arguments.codes:
         import scipy.sparse as sp
 
-        values: Any = held.model.encode(samples.X)
+        values: Any = held.model.encode(dataset.X)
         sp.save_npz(path, values)
     else:
-        values = held.model.transform(samples.X)
-        WRITERS[suffix](path, values, samples)
+        values = held.model.transform(dataset.X)
+        WRITERS[suffix](path, values, dataset)
     n, width = values.shape
     what = "codes" if arguments.codes else "numbers"
     payload = {"output": str(path), "n_samples": n, "width": width, "codes": arguments.codes}
@@ -58,22 +58,22 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return OK
 
 
-def _columns(Z: Any, samples: Samples) -> dict[str, Any]:
-    columns: dict[str, Any] = {} if samples.names is None else {"name": list(samples.names)}
-    if samples.y is not None and samples.y.ndim == 1:
-        mixed = samples.y.dtype.kind == "O"  # words, and −1 where there is none
-        columns["label"] = [str(label) for label in samples.y] if mixed else samples.y.tolist()
+def _columns(Z: Any, dataset: Dataset) -> dict[str, Any]:
+    columns: dict[str, Any] = {} if dataset.names is None else {"name": list(dataset.names)}
+    if dataset.y is not None and dataset.y.ndim == 1:
+        mixed = dataset.y.dtype.kind == "O"  # words, and −1 where there is none
+        columns["label"] = [str(label) for label in dataset.y] if mixed else dataset.y.tolist()
     return {**columns, **{f"z{place + 1}": Z[:, place].tolist() for place in range(Z.shape[1])}}
 
 
-def _write_npy(path: pathlib.Path, Z: Any, samples: Samples) -> None:
+def _write_npy(path: pathlib.Path, Z: Any, dataset: Dataset) -> None:
     np.save(path, Z)
 
 
-def _write_npz(path: pathlib.Path, Z: Any, samples: Samples) -> None:
-    arrays = {"Z": Z} if samples.names is None else {"Z": Z, "names": np.array(samples.names)}
-    if samples.y is not None:
-        arrays["y"] = samples.y.astype(str) if samples.y.dtype.kind == "O" else samples.y
+def _write_npz(path: pathlib.Path, Z: Any, dataset: Dataset) -> None:
+    arrays = {"Z": Z} if dataset.names is None else {"Z": Z, "names": np.array(dataset.names)}
+    if dataset.y is not None:
+        arrays["y"] = dataset.y.astype(str) if dataset.y.dtype.kind == "O" else dataset.y
     np.savez(path, **arrays)  # nothing to pickle: no array of objects among them
 
 
@@ -95,9 +95,9 @@ def write_parquet(path: pathlib.Path, columns: Mapping[str, Sequence[Any]]) -> N
     pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
 
 
-WRITERS: dict[str, Callable[[pathlib.Path, Any, Samples], None]] = {
+WRITERS: dict[str, Callable[[pathlib.Path, Any, Dataset], None]] = {
     ".npy": _write_npy,
     ".npz": _write_npz,
-    ".csv": lambda path, Z, samples: write_csv(path, _columns(Z, samples)),
-    ".parquet": lambda path, Z, samples: write_parquet(path, _columns(Z, samples)),
+    ".csv": lambda path, Z, dataset: write_csv(path, _columns(Z, dataset)),
+    ".parquet": lambda path, Z, dataset: write_parquet(path, _columns(Z, dataset)),
 }

@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ..models import VERSION
+from ...models import VERSION
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 from . import evaluate, features, fit, inspect, predict, report, reproduce, transform
-from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,

@@ -1,4 +1,4 @@
-"""Samples from tables: .csv, .tsv, .txt and .parquet files."""
+"""Read tables: .csv, .tsv, .txt and .parquet files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kinds import Reading, Samples, SamplesError
-from .labels import is_number
+from .dataset import DataError, Dataset, ReadOptions, is_number
 
 Array = NDArray[Any]
 
@@ -24,8 +23,8 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or not str(cell).strip()
 
 
-def read_csv(path: pathlib.Path, how: Reading) -> Samples:
-    """Cells between commas, semicolons or tabs, with or without a header."""
+def read_csv(path: pathlib.Path, how: ReadOptions) -> Dataset:
+    """Read cells between commas, semicolons or tabs, with or without a header."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
         delimiter = max(",;\t", key=first.count) if any(mark in first for mark in ",;\t") else ","
@@ -34,18 +33,18 @@ def read_csv(path: pathlib.Path, how: Reading) -> Samples:
         numbered = [(reader.line_num, row) for row in reader if row]
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if not rows:
-        raise SamplesError(f"{path} is empty.")
+        raise DataError(f"{path} is empty.")
     header = how.header
     if header is None:
         header = _is_header(rows, how)
     names = [cell.strip() for cell in rows[0]] if header else None
     body = rows[1:] if header else rows
     if not body:
-        raise SamplesError(f"{path} has a header and no samples.")
+        raise DataError(f"{path} has a header and no samples.")
     widths = {len(row) for row in body}
     if len(widths) > 1 or len(body[0]) != len(rows[0]):
         line, odd = next((line, row) for line, row in numbered if len(row) != len(rows[0]))
-        raise SamplesError(f"{path}: line {line} has {len(odd)} cells, the first line {len(rows[0])}.")
+        raise DataError(f"{path}: line {line} has {len(odd)} cells, the first line {len(rows[0])}.")
     columns = [np.array(column) for column in zip(*body, strict=True)]
     if names is not None and len(names) > 1 and _is_indexed(rows):
         names, columns = names[1:], columns[1:]
@@ -53,12 +52,12 @@ def read_csv(path: pathlib.Path, how: Reading) -> Samples:
 
 
 def _is_indexed(rows: list[list[str]]) -> bool:
-    """Whether a column without a name counts the lines below from 0, as pandas writes it."""
+    """Return whether a column without a name counts the lines below from 0, as pandas writes it."""
     return not rows[0][0].strip() and [row[0] for row in rows[1:]] == [*map(str, range(len(rows) - 1))]
 
 
-def _is_header(rows: list[list[str]], how: Reading) -> bool:
-    """Names of columns: no number among them, a name of labels, a word above numbers, or an index."""
+def _is_header(rows: list[list[str]], how: ReadOptions) -> bool:
+    """Return whether the first line names columns: no number, a name of labels, a word above numbers, an index."""
     first = [cell.strip() for cell in rows[0]]
     if not any(map(is_number, first)) or _is_named(how.label_column, first):
         return True
@@ -70,12 +69,12 @@ def _is_header(rows: list[list[str]], how: Reading) -> bool:
 
 
 def _is_named(asked: str | None, first: list[str]) -> bool:
-    """Whether the first line names the column of labels; a number among numbers that repeat is asked as a position."""
+    """Return whether the first line names the column of labels, and does not merely hold the number of its position."""
     return asked in first and not (is_number(asked) and len({*first}) < len(first))
 
 
-def read_parquet(path: pathlib.Path, how: Reading) -> Samples:
-    """Named columns."""
+def read_parquet(path: pathlib.Path, how: ReadOptions) -> Dataset:
+    """Read named columns."""
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -86,9 +85,9 @@ def read_parquet(path: pathlib.Path, how: Reading) -> Samples:
 
 
 def _table(
-    columns: list[Array], names: list[str] | None, path: pathlib.Path, how: Reading, lines: list[int] | None = None
-) -> Samples:
-    """Columns of numbers, and one of labels, as samples; ``lines`` are those of the file, if it has any."""
+    columns: list[Array], names: list[str] | None, path: pathlib.Path, how: ReadOptions, lines: list[int] | None = None
+) -> Dataset:
+    """Make a dataset of columns of numbers and one of labels; ``lines`` are the line numbers of a text file."""
     _refuse_repeated(names or [], path)
     at, called = _label_position(columns, names, path, how), _name_position(columns, names, how)
     y = None if at is None else columns[at]
@@ -96,18 +95,18 @@ def _table(
     if names is not None and how.columns is not None:
         missing = [name for name in how.columns if name not in names]
         if missing:
-            raise SamplesError(f"{path} lacks columns that the model was learned from: {', '.join(missing[:5])}.")
+            raise DataError(f"{path} lacks columns that the model was learned from: {', '.join(missing[:5])}.")
         rest = [names.index(name) for name in how.columns]
     labelled = at is not None or how.labels is not None
     X = np.column_stack(
         [_numbers(columns[place], names[place] if names else place, path, lines, labelled) for place in rest]
     )
     own = None if called is None else tuple(map(str, columns[called]))
-    return Samples(X, y, how.size, None if names is None else tuple(names[place] for place in rest), own)
+    return Dataset(X, y, how.size, None if names is None else tuple(names[place] for place in rest), own)
 
 
-def _name_position(columns: Sequence[Array], names: list[str] | None, how: Reading) -> int | None:
-    """The column of words called name, unless it is asked for as the labels."""
+def _name_position(columns: Sequence[Array], names: list[str] | None, how: ReadOptions) -> int | None:
+    """Return the position of the column of words called name, unless it holds the labels."""
     if names is None or NAME_COLUMN not in names or how.label_column == NAME_COLUMN:
         return None
     place = names.index(NAME_COLUMN)
@@ -119,18 +118,18 @@ def _has_words(column: Array) -> bool:
 
 
 def _refuse_repeated(names: list[str], path: pathlib.Path) -> None:
-    """Columns are found by their names, so each needs one of its own."""
+    """Refuse two columns of one name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         words = ", ".join(f"{name!r}{'' if name else ' (no name)'}" for name in repeated[:5])
-        raise SamplesError(
+        raise DataError(
             f"{path}: the header has {words}{' …' if len(repeated) > 5 else ''} more than once, but each column needs "
             "a name of its own: rename or remove some. If the first line of a .csv is a sample say --no-header."
         )
 
 
 def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | None, labelled: bool) -> Array:
-    """A column as numbers, or the first cell that is none; ``labelled`` says that the labels are known."""
+    """Return a column as numbers, or name the first cell that is none; ``labelled`` says that labels are known."""
     try:
         return column.astype(float)
     except (ValueError, TypeError):
@@ -141,10 +140,12 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
     else:
         said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number."
     advice = "" if labelled else f" If it is the column of labels say --label-column {name}."
-    raise SamplesError(f"{path}, {said}{advice}")
+    raise DataError(f"{path}, {said}{advice}")
 
 
-def _label_position(columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: Reading) -> int | None:
+def _label_position(
+    columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: ReadOptions
+) -> int | None:
     asked = how.label_column
     if asked is not None:
         if names is not None and asked in names:
@@ -152,7 +153,7 @@ def _label_position(columns: Sequence[Array], names: list[str] | None, path: pat
         if asked.lstrip("-").isdigit() and -len(columns) <= int(asked) < len(columns):
             return int(asked) % len(columns)
         there = f"it has {', '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "it has no header"
-        raise SamplesError(f"{path} has no column {asked!r}: {there}, {len(columns)} columns in all.")
+        raise DataError(f"{path} has no column {asked!r}: {there}, {len(columns)} columns in all.")
     if names is not None:
         usual = [place for place, name in enumerate(names) if name.lower() in LABEL_COLUMNS]
         if usual:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ..experiments import command
-from ..experiments.command import EXAMPLES, SUMMARY, add_arguments
-from ..experiments.run import Task
-from ..experiments.run import run as measure
-from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError, table
+from ...experiments import command
+from ...experiments.command import EXAMPLES, SUMMARY, add_arguments
+from ...experiments.run import Task
+from ...experiments.run import run as measure
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError, table
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 

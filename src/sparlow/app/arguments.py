@@ -20,8 +20,9 @@ from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
-from ..samples import TABLES, Reading, Samples, SamplesError, holds_images, read
 from ..views import Shifts
+from .dataset import DataError, Dataset, ReadOptions
+from .readers import COLUMNED, holds_pictures, read
 from .terminal import UserError
 
 
@@ -116,47 +117,47 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
-def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Samples:
+def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Dataset:
     """The samples in DATA; with a model, in the form that it was learned from."""
     _check_reading(arguments, pathlib.Path(path), held)
-    size = arguments.size or (held.image_shape if held is not None and holds_images(pathlib.Path(path)) else None)
+    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
     columns = None if held is None else held.feature_names
-    how = Reading(
+    how = ReadOptions(
         arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled, columns
     )
     try:
-        samples = read(path, how)
-    except (SamplesError, OSError) as error:
+        dataset = read(path, how)
+    except (DataError, OSError) as error:
         raise UserError(str(error)) from error
     if held is not None:
-        _check_kin(samples, held, path)
-    return samples
+        _check_kin(dataset, held, path)
+    return dataset
 
 
 def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: ModelFile | None) -> None:
     """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and path.suffix.lower() not in TABLES:
+    if arguments.label_column is not None and path.suffix.lower() not in COLUMNED:
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
-    if held is not None and "features" in held.data and holds_images(path):
+    if held is not None and "features" in held.data and holds_pictures(path):
         raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
 
 
 _LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
 
 
-def _check_kin(samples: Samples, held: ModelFile, path: str) -> None:
+def _check_kin(dataset: Dataset, held: ModelFile, path: str) -> None:
     """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
     made, expected = held.data.get("features"), int(held.model.n_features_in_)
     advice = _LIKE if made else ""
-    if samples.X.shape[1] != expected:
+    if dataset.X.shape[1] != expected:
         form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
         raise UserError(
-            f"{path}: samples have {samples.X.shape[1]} numbers, but the model was learned from samples of "
+            f"{path}: samples have {dataset.X.shape[1]} numbers, but the model was learned from samples of "
             f"{expected}{form}.{advice}"
         )
-    if made and samples.features and made != samples.features:
+    if made and dataset.features and made != dataset.features:
         raise UserError(
             f"{path}: these rows were made with another codebook, other components or other choices than those that "
             f"the model was learned from, so their numbers mean something else.{advice}"
@@ -305,19 +306,19 @@ def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
         raise UserError(f"--l1, --l2: {error}") from error
 
 
-def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
+def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Shifts | None:
     """The views of the samples that the arguments ask for."""
     if arguments.shifts is None:
         return None
-    if samples.shape is None:
+    if dataset.shape is None:
         raise UserError(
-            f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers: "
+            f"--shifts moves pictures, but {dataset.source} holds rows of {dataset.X.shape[1]} numbers: "
             "rows that are pictures need --size HEIGHTxWIDTH."
         )
-    views = Shifts(arguments.shifts, samples.shape)
+    views = Shifts(arguments.shifts, dataset.shape)
     try:
         with warnings.catch_warnings(action="ignore"):  # the fit says it
-            views.maps(samples.X.shape[1])
+            views.maps(dataset.X.shape[1])
     except ValueError as error:
         raise UserError(f"--shifts: {error}") from error
     return views

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..samples import IMAGE_SUFFIXES, SamplesError, is_image, say_depth
-from .arguments import SEED, threads, whole, writable
-from .terminal import INTERRUPTED, OK, Terminal, UserError
+from ...models import ModelFile, ModelFileError, load_file, save, skops_io
+from ..arguments import SEED, threads, whole, writable
+from ..dataset import DataError
+from ..readers import pictures_with_classes
+from ..terminal import INTERRUPTED, OK, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
 EXAMPLES = """\
@@ -42,7 +43,7 @@ _CHOICES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
     parser.add_argument("--save", metavar="FEATURES", help="keep what was learned in a file, for new pictures")
@@ -128,28 +129,18 @@ def _known(arguments: argparse.Namespace) -> ModelFile | None:
 
 
 def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Path], list[str]]:
-    """Files and their classes; no classes where pictures lie in the folder itself."""
-    if folder.is_file() and is_image(folder, folder.parent):
-        return [folder], []
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is neither a folder nor a picture ({', '.join(sorted(IMAGE_SUFFIXES))}).")
-    if not folder.is_dir():
-        raise UserError(f"There is no folder or picture {folder}.")
-    classes = sorted(child for child in folder.iterdir() if child.is_dir())
-    found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if is_image(file, folder)]
-    files = [file for file in sorted(folder.iterdir()) if is_image(file, folder)]
-    if found and files:
-        many = "1 picture" if len(files) == 1 else f"{len(files)} pictures"
-        terminal.warn(f"{many} beside the sub-folders left out (first: {files[0].name}).")
-    if found:
-        try:
-            say_depth([file for file, _ in found], folder)
-        except SamplesError as error:
-            raise UserError(str(error)) from error
-        return [file for file, _ in found], [label for _, label in found]
-    if not files:
-        raise UserError(f"{folder} has no pictures ({', '.join(sorted(IMAGE_SUFFIXES))}), nor have its sub-folders.")
-    return files, []
+    """Return files and their classes; no classes where pictures lie in the folder itself."""
+    try:
+        files, classes = pictures_with_classes(folder)
+    except DataError as error:
+        raise UserError(str(error)) from error
+    if not any(classes):
+        return files, []
+    beside = [file for file, label in zip(files, classes, strict=True) if not label]
+    if beside:
+        many = "1 picture" if len(beside) == 1 else f"{len(beside)} pictures"
+        terminal.warn(f"{many} beside the sub-folders left out (first: {beside[0].name}).")
+    return [file for file in files if file not in {*beside}], [label for label in classes if label]
 
 
 _STAGES = ["descriptors", "codebook", "pyramid"]
@@ -158,7 +149,7 @@ _OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
 
 def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int) -> tuple[Any, Any, Any]:
     """Descriptors, codebook and pyramid: those already learned, or new ones."""
-    from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+    from ...images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 
     if known is None:
         patch: dict[str, Any] = {} if arguments.patch is None else {"patch": tuple(arguments.patch)}
@@ -185,7 +176,7 @@ def _described(
     files: list[pathlib.Path], known: ModelFile | None, arguments: argparse.Namespace, terminal: Terminal
 ) -> _Described:
     """Rows of pictures by what is known, or by what is learned from them."""
-    from ..images import UnreadableImageError
+    from ...images import UnreadableImageError
 
     descriptors, words, pyramid = _stages(known, arguments, int(terminal.lively))
     try:
@@ -219,7 +210,7 @@ def _described(
 
 def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
     """The first picture that cannot be used and why, and how many others cannot be read."""
-    from ..images import unreadable
+    from ...images import unreadable
 
     others = [name for _, name, reason in unreadable(files, n_jobs=jobs) if reason != first]
     told = f" Nor can {', '.join(others[:5])}{f' and {len(others) - 5} more' if len(others) > 5 else ''} be read."
