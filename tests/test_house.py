@@ -16,7 +16,7 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["_kernels", "parallel", "messages"],
+    ["_kernels", "parallel", "messages", "files"],
     ["priors", "graphs", "regularizers", "manifolds"],
     ["coding", "criteria", "tracequotient", "optimize"],
     ["dictionaries"],

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load_model, models, save
+from sparlow import ElasticNet, Shifts, SparLow, Views, encode, load, models, save
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.page import report
@@ -133,7 +133,7 @@ def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
     assert np.isfinite(model.history_["held_out"]).all()
     np.testing.assert_allclose(model.embedding_, model.transform(X.astype(np.float32)), atol=1e-4)
     save(model, tmp_path / "m.sparlow")
-    again = load_model(tmp_path / "m.sparlow")
+    again = load(tmp_path / "m.sparlow")
     assert again.views == Shifts(1)
     np.testing.assert_array_equal(again.transform(X_NEW), model.transform(X_NEW))
 
@@ -191,17 +191,6 @@ def test_scores_of_tables_warn_of_nothing(recwarn):
     assert not recwarn.list
 
 
-def test_files_from_before_there_were_views_are_read(tmp_path):
-    model = small("lda").fit(X, Y)
-    expected = model.transform(X_NEW)
-    del model.views
-    io = models.skops_io()
-    content = {"format": models.FORMAT, "version": "0.1.0"}
-    fields = {"model": model, "image_shape": None, "labels": None, "feature_names": None, "data": {}}
-    io.dump(content | fields, tmp_path / "old.sparlow")
-    np.testing.assert_array_equal(load_model(tmp_path / "old.sparlow").transform(X_NEW), expected)
-
-
 def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
     plain, pooled = default_prior(X, faithful=True), default_prior(X, faithful=True, views=True)
     assert pooled.l1 == pytest.approx(2 * plain.l1)
@@ -227,7 +216,7 @@ def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tm
     out = str(tmp_path / "m.sparlow")
     words = ["fit", str(tmp_path / "digits.npz"), "--shifts", "1", "--n-atoms", "60", "--max-iter", "1", "-o", out]
     assert main(words) == 0
-    assert load_model(out).views == Shifts(1, (8, 8))
+    assert load(out).views == Shifts(1, (8, 8))
     np.savez(tmp_path / "rows.npz", X=X[:, :60], y=Y)
     assert main(["fit", str(tmp_path / "rows.npz"), *words[2:]]) == 2
     assert "--shifts moves pictures" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from . import plots
 from .coding import encode, objective, optimality_gap, pullback
 from .criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
-from .models import load_model, save
+from .models import load, save
 from .priors import ElasticNet, KLDivergence, Prior
 from .tracequotient import trace_ratio
 from .views import Shifts, Views
@@ -31,7 +31,7 @@ __all__ = [
     "TraceQuotient",
     "Views",
     "encode",
-    "load_model",
+    "load",
     "objective",
     "optimality_gap",
     "plots",

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import TooLargeError, check_zip
 from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pictures, is_picture, read_levels, resized
 from ..messages import warn
-from .dataset import DataError, Dataset, ReadOptions, labels_and_missing, read_labels
+from .dataset import DataError, Dataset, ReadOptions, labels_and_missing, read_labels, readable
 from .tables import read_csv, read_parquet
 
 Array = NDArray[Any]
@@ -56,7 +57,7 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
         found = _guarded(READERS[path.suffix.lower()], path, how)
     if how.labels is not None:
         found = replace(found, y=read_labels(pathlib.Path(how.labels)))
-    return replace(_checked(found, path, how), source=str(path))
+    return replace(_checked(found, path, how), source=readable(str(path)))
 
 
 def holds_pictures(path: pathlib.Path) -> bool:
@@ -77,6 +78,8 @@ def _guarded(reader: Reader, path: pathlib.Path, how: ReadOptions) -> Dataset:
         return reader(path, how)
     except (DataError, ImportError):
         raise
+    except TooLargeError as error:
+        raise DataError(str(error)) from error
     except Exception as error:  # whatever a damaged file provokes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"{path} cannot be read as a {path.suffix} file: {reason}") from error
@@ -136,6 +139,7 @@ def _read_npy(path: pathlib.Path, how: ReadOptions) -> Dataset:
 
 def _read_npz(path: pathlib.Path, how: ReadOptions) -> Dataset:
     """Read named arrays: samples, labels, names, shape."""
+    check_zip(path)
     with np.load(path, allow_pickle=False) as arrays:
         keys = list(arrays)
         size = how.size
@@ -191,7 +195,7 @@ def pictures_with_classes(path: pathlib.Path) -> tuple[list[pathlib.Path], list[
         )
     if path.is_dir():
         _check_depth(files, path)
-    return files, [class_of(file, path) for file in files]
+    return files, [readable(class_of(file, path)) for file in files]
 
 
 def _read_pictures(path: pathlib.Path, how: ReadOptions) -> Dataset:
@@ -217,7 +221,7 @@ def _read_pictures(path: pathlib.Path, how: ReadOptions) -> Dataset:
     assert size is not None
     _warn_of_sizes(path, size, squeezed, len(files))
     folder = path if path.is_dir() else path.parent
-    names = tuple(file.relative_to(folder).as_posix() for file in files)
+    names = tuple(readable(file.relative_to(folder).as_posix()) for file in files)
     return Dataset(np.array(rows), np.array(classes) if any(classes) else None, size, names=names)
 
 
