@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load_model, save
+from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import COMMANDS
 from sparlow.evaluation import compare
@@ -55,7 +55,7 @@ def test_fit_saves_the_model_that_python_would_make(folder, capsys):
     words += " --no-normalize-embedding --tol 1e-4 --dictionary online --refresh-every 1 --n-iter-no-change 2"
     code, told, said = run(capsys, "fit", folder / "train.npz", "-o", folder / "n.sparlow", *SMALL, *words.split())
     assert (code, said) == (0, "")
-    asked = load_model(folder / "n.sparlow").get_params()
+    asked = load(folder / "n.sparlow").get_params()
     assert str(asked["criterion"]) == "MFA(k_within=5, k_between=7, balance=1.0)"
     assert str(asked["prior"]) == "ElasticNet(l1=0.05, l2=0.1, positive=True)"
     numbers = {"n_components": 4, "random_state": 3, "shrinkage": 0.2, "mu_coherence": 0.1, "mu_proximity": 1.0,
@@ -70,7 +70,7 @@ def test_a_fit_goes_on_from_a_saved_model(folder, capsys):
     code, told, _ = run(capsys, "fit", folder / "train.npz", "--from", folder / "m.sparlow", "--max-iter", "0",
                         "-o", folder / "again.sparlow")  # fmt: skip
     assert (code, told["steps"], told["n_atoms"]) == (0, 0, 30)
-    first, again = (load_model(folder / f"{name}.sparlow") for name in ("m", "again"))
+    first, again = (load(folder / f"{name}.sparlow") for name in ("m", "again"))
     np.testing.assert_allclose(again.dictionary_, first.dictionary_, atol=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_transform_writes_the_embedding(suffix, folder, capsys):
     path = folder / f"z.{suffix}"
     code, told, _ = run(capsys, "transform", folder / "m.sparlow", folder / "test.npz", "-o", path)
     assert (code, told["n_samples"], told["width"]) == (0, 100, 9)
-    expected = load_model(folder / "m.sparlow").transform(DIGITS.data[200:300])
+    expected = load(folder / "m.sparlow").transform(DIGITS.data[200:300])
     if suffix == "npy":
         found, labels = np.load(path), None
     elif suffix == "npz":
@@ -108,7 +108,7 @@ def test_transform_writes_codes(folder, capsys):
 
     words = ("transform", folder / "m.sparlow", folder / "test.npz", "--codes", "-o")
     assert run(capsys, *words, folder / "codes.npz")[0] == 0
-    expected = load_model(folder / "m.sparlow").encode(DIGITS.data[200:300])
+    expected = load(folder / "m.sparlow").encode(DIGITS.data[200:300])
     assert abs(sp.load_npz(folder / "codes.npz") - expected).max() == 0
     code, _, said = run(capsys, *words, folder / "codes.csv")
     assert (code, "writes a .npz" in said) == (2, True)
@@ -118,7 +118,7 @@ def test_evaluate_a_saved_model(folder, capsys):
     code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "test.npz")
     assert (code, said, told["seen_in_training"]) == (0, "", False)
     (row,) = told["methods"]
-    model = load_model(folder / "m.sparlow")
+    model = load(folder / "m.sparlow")
     assert row["accuracy"]["1NN"] == model.score(DIGITS.data[200:300], DIGITS.target[200:300])
     assert set(row["accuracy"]) == {"1NN", "SVM"}
     assert np.sum(row["confusion"]["SVM"]) == 100
@@ -231,7 +231,7 @@ def test_new_samples_get_targets_or_are_told_why_not(folder, tmp_path, capsys):
     model, out = tmp_path / "t.sparlow", tmp_path / "t.csv"
     assert run(capsys, "fit", tmp_path / "t.npz", "--criterion", "mvr", "-o", model, *SMALL)[0] == 0
     assert run(capsys, "predict", model, tmp_path / "bare.npy", "-o", out)[0] == 0
-    expected = load_model(model).predict(DIGITS.data[:200])
+    expected = load(model).predict(DIGITS.data[:200])
     np.testing.assert_allclose(pd.read_csv(out)[["target1", "target2"]], expected)
     assert run(capsys, "fit", tmp_path / "bare.npy", "--criterion", "pca", "-o", model, *SMALL)[0] == 0
     code, _, said = run(capsys, "predict", model, tmp_path / "bare.npy", "-o", out)
@@ -464,7 +464,7 @@ def test_a_pipe_gets_the_result_and_nothing_else(folder):
         out, err = child.communicate(timeout=300)
     assert (child.returncode, err) == (0, b"")
     assert json.loads(out)["n_atoms"] == 30
-    assert load_model(folder / "p.sparlow").n_atoms_ == 30
+    assert load(folder / "p.sparlow").n_atoms_ == 30
 
 
 def test_ctrl_c_saves_the_best_model_so_far(folder):
@@ -486,7 +486,7 @@ def test_ctrl_c_saves_the_best_model_so_far(folder):
     os.close(ours)
     assert child.returncode == 130
     assert b"interrupted" in out
-    model = load_model(path)
+    model = load(path)
     assert model.stop_reason_ == "interrupted"
     assert model.n_iter_ >= 1
     assert model.score(DIGITS.data[200:300], DIGITS.target[200:300]) > 0.8

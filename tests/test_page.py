@@ -14,7 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load_model
+from sparlow import SparLow, load
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.page import Section, document, figure, packing, report, table
@@ -379,7 +379,7 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     few = ("--no-rivals", "--classifiers", "1NN", "-o", tmp_path / "page.html")
     parts = ("report", model, both, "--part", "test", *few)
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
-    expected = {"LDA-SparLow": {"1NN": load_model(model).score(new, labels)}}
+    expected = {"LDA-SparLow": {"1NN": load(model).score(new, labels)}}
     assert run(*parts, "--train", both) == (0, expected, "")
     words = ("--train", tmp_path / "train.npy")
     assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")

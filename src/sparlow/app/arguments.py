@@ -173,23 +173,21 @@ def read_model(path: str) -> ModelFile:
     if "features" in held.data and not isinstance(held.model, SparLow):
         raise UserError(f"{path} holds what sparlow features --save has learned: it is used as features --like {path}.")
     if not isinstance(held.model, SparLow):
-        said = "use it in Python, by sparlow.load_model" if isinstance(held.model, Pipeline) else "not other models"
+        said = "use it in Python, by sparlow.load" if isinstance(held.model, Pipeline) else "not other models"
         raise UserError(
             f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models: {said}."
         )
     return held
 
 
-def writable(path: str, *read: str | None) -> pathlib.Path:
-    """A file to write, after a look at its folder: a long fit should not end with a wrong path, or without its DATA."""
-    target = pathlib.Path(path)
-    if any(target.resolve() == pathlib.Path(other).resolve() for other in read if other is not None):
-        raise UserError(f"{path} is read by this command: name another file to write.")
-    if target.is_dir():
-        raise UserError(f"{path} is a folder: name a file to write.")
-    if not target.parent.is_dir():
-        raise UserError(f"There is no folder {target.parent} to write {target.name} into.")
-    return target
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add how to write a table."""
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="write words of a .csv as they are; by default those that begin with = + - @ get an apostrophe, so no "
+        "spreadsheet takes them for formulas",
+    )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -117,6 +117,12 @@ class ReadOptions:
 
 
 UNLABELLED = -1
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas
+
+
+def readable(name: str) -> str:
+    r"""Return the name of a file as text: bytes that are no UTF-8 are written as \xff."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:

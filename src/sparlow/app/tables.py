@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dataset import DataError, Dataset, ReadOptions, is_number
+from .dataset import FORMULA, DataError, Dataset, ReadOptions, is_number
 
 Array = NDArray[Any]
 
@@ -23,6 +23,11 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or not str(cell).strip()
 
 
+def _plain(cell: str) -> str:
+    """Return a cell without the apostrophe that keeps spreadsheets from taking it for a formula."""
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in FORMULA else cell
+
+
 def read_csv(path: pathlib.Path, how: ReadOptions) -> Dataset:
     """Read cells between commas, semicolons or tabs, with or without a header."""
     with path.open(newline="", encoding="utf-8-sig") as file:
@@ -30,7 +35,7 @@ def read_csv(path: pathlib.Path, how: ReadOptions) -> Dataset:
         delimiter = max(",;\t", key=first.count) if any(mark in first for mark in ",;\t") else ","
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
-        numbered = [(reader.line_num, row) for row in reader if row]
+        numbered = [(reader.line_num, [*map(_plain, row)]) for row in reader if row]
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if not rows:
         raise DataError(f"{path} is empty.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,7 +33,9 @@ class Terminal:
 
     def result(self, payload: dict[str, Any], text: str) -> None:
         """The outcome of a command, for scripts or for people."""
-        print(json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text, flush=True)
+        shown = json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text
+        coding = sys.stdout.encoding or "utf-8"
+        print(shown.encode(coding, "backslashreplace").decode(coding), flush=True)
 
     def note(self, text: str) -> None:
         """What is going on, for someone who looks."""
@@ -62,6 +66,39 @@ class Terminal:
         with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True)) as bar:
             task = bar.add_task(title, total=total, words="")
             yield lambda words: bar.update(task, advance=1, words=words)
+
+
+class Interrupts:
+    """Let the first Ctrl-C interrupt, and none after it or after :meth:`hold`: what was learned is saved first."""
+
+    deferrable = True  # until a kernel returns, see parallel.py
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._held = False
+        self._before: Any = None
+        self.came = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle an interrupt."""
+        first, self.came = not self.came, True
+        if first and not self._held:
+            raise KeyboardInterrupt
+        self._terminal.warn("stopping; the model is saved first.")
+
+    def hold(self) -> None:
+        """Let no interrupt through any more."""
+        self._held = True
+
+    def __enter__(self) -> Interrupts:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
 
 
 def plain(value: Any) -> Any:

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ...models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..arguments import SEED, threads, whole, writable
-from ..dataset import DataError
+from ..arguments import SEED, threads, whole
+from ..dataset import DataError, readable
+from ..outputs import writable, write_npz
 from ..readers import pictures_with_classes
 from ..terminal import INTERRUPTED, OK, Terminal, UserError
 
@@ -80,11 +81,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         )
     found = _described(files, known, arguments, terminal)
     home = files[0].parent if len(files) == 1 and not labels else pathlib.Path(arguments.folder)
-    names = np.array([files[place].relative_to(home).as_posix() for place in found.kept])
+    names = np.array([readable(files[place].relative_to(home).as_posix()) for place in found.kept])
     arrays: dict[str, Any] = {"X": found.rows, "names": names, "features": np.array(found.learned.data["features"])}
     if labels:
         arrays["y"] = np.array(labels)[found.kept]
-    np.savez(path, **arrays)
+    write_npz(path, arrays)
     if arguments.save is not None:
         save(_at_rest(found.learned), arguments.save)
     count, width = found.rows.shape

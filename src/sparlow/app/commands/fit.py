@@ -11,10 +11,11 @@ import numpy as np
 from ...criteria import Criterion, criterion_named
 from ...estimators import SparLow
 from ...evaluation import in_order, known_rows
-from ...models import ModelFile, save
-from ..arguments import add_data, add_model, build_model, read_data, read_model, views_of, writable
+from ...models import ModelFile, save, skops_io
+from ..arguments import add_data, add_model, build_model, read_data, read_model, views_of
 from ..dataset import Dataset
-from ..terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
+from ..outputs import writable
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, learn, save."""
     path = writable(arguments.output, arguments.data)
+    skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
     dataset = read_data(arguments, arguments.data, start)
@@ -47,11 +49,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     check_labelled(model, dataset)
     terminal.note(describe(dataset))
     began = time.perf_counter()
-    learn(model, dataset, terminal)
-    seconds = time.perf_counter() - began
-    held = ModelFile(model, dataset.shape, dataset.y, dataset.feature_names, summary(dataset))
-    save(held, path)
-    interrupted = model.stop_reason_ == "interrupted"
+    with Interrupts(terminal) as interrupts:
+        learn(model, dataset, terminal, interrupts)
+        seconds = time.perf_counter() - began
+        save(ModelFile(model, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
+    interrupted = model.stop_reason_ == "interrupted" or interrupts.came
     payload = {
         "model": str(path),
         "criterion": type(model.criterion_).__name__,
@@ -74,8 +76,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return INTERRUPTED if interrupted else OK
 
 
-def learn(model: SparLow, dataset: Dataset, terminal: Terminal) -> None:
-    """Fit with a bar on the terminal."""
+def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Interrupts) -> None:
+    """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
     terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
 
@@ -86,8 +88,12 @@ def learn(model: SparLow, dataset: Dataset, terminal: Terminal) -> None:
         model.set_params(callback=tell)
         try:
             model.fit(dataset.X, dataset.y)
+            interrupts.hold()
         except KeyboardInterrupt:
-            raise UserError("interrupted before the first step: there is no model to save yet.", INTERRUPTED) from None
+            interrupts.hold()
+            if not hasattr(model, "stop_reason_"):
+                said = "interrupted before the first step: there is no model to save yet."
+                raise UserError(said, INTERRUPTED) from None
         except (ValueError, TypeError) as error:
             raise UserError(str(error), WORK_FAILED) from error
         finally:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ...evaluation import CLASSIFIERS, known_rows
 from ...models import ModelFile
-from ..arguments import add_data, read_data, read_model, writable
+from ..arguments import add_data, add_output, read_data, read_model
 from ..dataset import Dataset, tidy_labels
+from ..outputs import TABLES, writable, write_npy
 from ..terminal import OK, Terminal, UserError, table
-from .transform import write_csv, write_parquet
 
 Array = NDArray[Any]
 
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
     parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
+    add_output(parser)
     add_data(parser)
 
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         lines = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
         terminal.result({**payload, **columns}, table(lines, list(columns)))
     else:
-        _write(path, found, columns)
+        _write(path, found, columns, arguments.raw)
         terminal.result({"output": str(path), **payload}, f"{path}: {len(found)} {what}{'s' * (len(found) > 1)}")
     return OK
 
@@ -81,8 +82,8 @@ def _columns(found: Array, dataset: Dataset, what: str) -> dict[str, Any]:
     return {**columns, **{f"{what}{place + 1}": column.tolist() for place, column in enumerate(found.T)}}
 
 
-def _write(path: pathlib.Path, found: Array, columns: dict[str, Any]) -> None:
+def _write(path: pathlib.Path, found: Array, columns: dict[str, Any], raw: bool) -> None:
     if path.suffix.lower() == ".npy":
-        np.save(path, found)
+        write_npy(path, found)
     else:
-        (write_csv if path.suffix.lower() == ".csv" else write_parquet)(path, columns)
+        TABLES[path.suffix.lower()](path, columns, raw)

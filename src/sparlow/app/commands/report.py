@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from ...evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
 from ...models import ModelFile
-from ..arguments import add_data, read_data, read_model, share, whole, writable
+from ..arguments import add_data, read_data, read_model, share, whole
 from ..dataset import Dataset
+from ..outputs import writable, write_text
 from ..page import report
 from ..terminal import OK, WORK_FAILED, Terminal, UserError
 from .evaluate import check_labels_known, judge_saved, said_of_seen
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         max_points=arguments.max_points,
         title=arguments.title,
     )
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
     size = os.path.getsize(path)
     payload = {
         "output": str(path),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arguments import add_data, read_data, read_model, writable
+from ..arguments import add_data, add_output, read_data, read_model
 from ..dataset import Dataset
+from ..outputs import TABLES, writable, write_npy, write_npz, write_sparse
 from ..terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
@@ -30,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
     parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
+    add_output(parser)
     add_data(parser)
 
 
@@ -39,23 +39,34 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     suffix = path.suffix.lower()
     if arguments.codes and suffix != ".npz":
         raise UserError(f"--codes writes a .npz file, not {path.name}.")
-    if suffix not in WRITERS:
-        raise UserError(f"{path.name}: the embedding is written as {', '.join(WRITERS)}.")
+    if suffix not in (".npy", ".npz", *TABLES):
+        raise UserError(f"{path.name}: the embedding is written as .npy, .npz, {', '.join(TABLES)}.")
     held = read_model(arguments.model)
     dataset = read_data(arguments, arguments.data, held)
     if arguments.codes:
-        import scipy.sparse as sp
-
         values: Any = held.model.encode(dataset.X)
-        sp.save_npz(path, values)
+        write_sparse(path, values)
     else:
         values = held.model.transform(dataset.X)
-        WRITERS[suffix](path, values, dataset)
+        _write(path, values, dataset, arguments.raw)
     n, width = values.shape
     what = "codes" if arguments.codes else "numbers"
     payload = {"output": str(path), "n_samples": n, "width": width, "codes": arguments.codes}
     terminal.result(payload, f"{path}: {n} samples, {width} {what} each")
     return OK
+
+
+def _write(path: pathlib.Path, Z: Any, dataset: Dataset, raw: bool) -> None:
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        write_npy(path, Z)
+    elif suffix == ".npz":
+        arrays = {"Z": Z} if dataset.names is None else {"Z": Z, "names": np.array(dataset.names)}
+        if dataset.y is not None:
+            arrays["y"] = dataset.y.astype(str) if dataset.y.dtype.kind == "O" else dataset.y
+        write_npz(path, arrays)
+    else:
+        TABLES[suffix](path, _columns(Z, dataset), raw)
 
 
 def _columns(Z: Any, dataset: Dataset) -> dict[str, Any]:
@@ -64,40 +75,3 @@ def _columns(Z: Any, dataset: Dataset) -> dict[str, Any]:
         mixed = dataset.y.dtype.kind == "O"  # words, and −1 where there is none
         columns["label"] = [str(label) for label in dataset.y] if mixed else dataset.y.tolist()
     return {**columns, **{f"z{place + 1}": Z[:, place].tolist() for place in range(Z.shape[1])}}
-
-
-def _write_npy(path: pathlib.Path, Z: Any, dataset: Dataset) -> None:
-    np.save(path, Z)
-
-
-def _write_npz(path: pathlib.Path, Z: Any, dataset: Dataset) -> None:
-    arrays = {"Z": Z} if dataset.names is None else {"Z": Z, "names": np.array(dataset.names)}
-    if dataset.y is not None:
-        arrays["y"] = dataset.y.astype(str) if dataset.y.dtype.kind == "O" else dataset.y
-    np.savez(path, **arrays)  # nothing to pickle: no array of objects among them
-
-
-def write_csv(path: pathlib.Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Columns of a table, with a header."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-
-
-def write_parquet(path: pathlib.Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """The same as .parquet."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
-
-
-WRITERS: dict[str, Callable[[pathlib.Path, Any, Dataset], None]] = {
-    ".npy": _write_npy,
-    ".npz": _write_npz,
-    ".csv": lambda path, Z, dataset: write_csv(path, _columns(Z, dataset)),
-    ".parquet": lambda path, Z, dataset: write_parquet(path, _columns(Z, dataset)),
-}
