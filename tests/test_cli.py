@@ -356,7 +356,7 @@ WRONG = {
         "is a folder, no model file; where a command takes both, the model comes before",
     ),
     "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
-    "foreign model": (["inspect", "{train}"], "holds samples, no model: the model comes first"),
+    "foreign model": (["inspect", "{train}"], "holds samples; a model file was expected"),
     "model as samples": (["evaluate", "{model}"], "is a model file; samples were expected"),
     "samples to write over": (["fit", "{train}", "-o", "{train}"], "is read by this command: name another"),
     "label column of arrays": (["fit", "{train}", "-o", "{out}", "--label-column", "y"], "is for tables"),

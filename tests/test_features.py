@@ -231,4 +231,10 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "was not written by sparlow features --save" in said
     code, _, said = run(capsys, "transform", learned, out, "-o", tmp_path / "z.npy")
     assert code == 2
-    assert "holds what sparlow features --save has learned: it is used as features --like" in said
+    assert "was written by sparlow features --save. Usage: sparlow features --like" in said
+
+
+def test_few_words_are_enough(pictures, tmp_path, capsys):
+    code, told, said = run(capsys, "features", pictures, "-o", tmp_path / "r.npz", "--words", 4, "--jobs", 1)
+    assert (code, said) == (0, "")
+    assert told["n_samples"] == 15

@@ -354,3 +354,11 @@ def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
     assert read(path, ReadOptions(label_column="name")).y.tolist() == ["ant.png", "bee.png"]
     path.write_text("name,z1\n5,1\n6,3\n")  # numbers are a column like others
     assert read(path).feature_names == ("name", "z1")
+
+
+def test_damaged_arrays_and_objects_are_said_in_plain_words(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((20, 4)))
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-100])
+    refuse(r"x\.npy cannot be read as a \.npy file: it is damaged or cut short", tmp_path / "x.npy")
+    np.savez(tmp_path / "o.npz", X=np.ones((2, 2)), y=np.array(["a", None], object))
+    refuse(r"it holds Python objects, which are not read\. Save arrays of numbers or of words", tmp_path / "o.npz")

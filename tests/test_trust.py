@@ -11,10 +11,21 @@ import numpy as np
 import pytest
 import skops.io
 from PIL import Image
-from sklearn.datasets import load_digits
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_digits, load_iris
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
 from sparlow import DictionaryLearner, SparLow, TraceQuotient, files, load, models, save
 from sparlow.app import main
@@ -276,7 +287,7 @@ def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinar
     folder = os.fsencode(tmp_path) + b"/pictures"
     for kind, label in enumerate((b"caf\xe9", b"th\xe9")):
         os.makedirs(folder + b"/" + label)
-        for seed in range(12):
+        for seed in range(20):
             path = os.fsdecode(folder + b"/" + label + b"/x\xff%d.png" % seed)
             Image.fromarray(cases.stripes(kind, seed)).save(path)
     data, model = os.fsdecode(folder), str(tmp_path / "m.sparlow")
@@ -442,3 +453,79 @@ def test_a_file_of_another_program_is_refused(tmp_path):
     skops.io.dump({"format": models.FORMAT, "model": small().fit(X, Y)}, tmp_path / "m.sparlow")
     with pytest.raises(ModelFileError, match="no digest"):
         load_file(tmp_path / "m.sparlow")
+
+
+# ── pipelines ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CLASSIFIERS = [
+    LogisticRegression(max_iter=1000),
+    LinearDiscriminantAnalysis(),
+    KNeighborsClassifier(3),
+    SVC(),
+    LinearSVC(),
+    GaussianNB(),
+    RandomForestClassifier(5, random_state=0),
+    CalibratedClassifierCV(LinearSVC(), cv=2),
+    MLPClassifier(max_iter=1000, random_state=0),
+]
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda step: type(step).__name__)
+def test_pipelines_of_usual_steps_are_loaded(classifier, tmp_path):
+    whole = make_pipeline(StandardScaler(), PCA(20), small(), clone(classifier)).fit(X, Y)
+    save(whole, tmp_path / "m.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "m.sparlow").predict(X), whole.predict(X))
+
+
+def every_command(model, data, folder, more=()):
+    """Run what takes a saved model; return the labels that it gives."""
+    report = ["--no-rivals", "--classifiers", "1NN"]
+    assert main(["inspect", str(model)]) == 0
+    assert main(["transform", str(model), str(data), "-o", str(folder / "z.npy"), *more]) == 0
+    assert main(["transform", str(model), str(data), "--codes", "-o", str(folder / "c.npz"), *more]) == 0
+    assert main(["evaluate", str(model), str(data), "--classifiers", "1NN", *more]) == 0
+    assert main(["report", str(model), str(data), "-o", str(folder / "r.html"), *report, *more]) == 0
+    assert main(["predict", str(model), str(data), "-o", str(folder / "labels.npy"), *more]) == 0
+    return np.load(folder / "labels.npy")
+
+
+def test_every_command_takes_a_pipeline(tmp_path, capsys):
+    whole = make_pipeline(StandardScaler(), PCA(20), small(), LogisticRegression(max_iter=1000)).fit(X, Y)
+    save(whole, tmp_path / "m.sparlow")
+    np.savez(tmp_path / "new.npz", X=DIGITS.data[150:300], y=DIGITS.target[150:300])
+    found = every_command(tmp_path / "m.sparlow", tmp_path / "new.npz", tmp_path)
+    np.testing.assert_array_equal(found, whole.predict(DIGITS.data[150:300]))
+    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), whole[:-1].transform(DIGITS.data[150:300]))
+    said = capsys.readouterr().out
+    assert "steps: StandardScaler → PCA → SparLow → LogisticRegression" in said
+    assert "LogisticRegression %" in said
+    assert main(["predict", str(tmp_path / "m.sparlow"), str(tmp_path / "new.npz"), "--classifier", "1NN"]) == 0
+    save(make_pipeline(StandardScaler(), PCA(2)).fit(X), tmp_path / "n.sparlow")
+    assert main(["inspect", str(tmp_path / "n.sparlow")]) == 2
+    assert "without a SparLow model, which commands need" in capsys.readouterr().err
+
+
+def test_every_command_takes_a_pipeline_of_columns(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    table = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    table["kind"] = np.where(np.arange(150) % 3, "u", "v")
+    table["label"] = np.array(["se", "ve", "vi"])[y]
+    table.loc[7, "b"] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    columns = ColumnTransformer(
+        [("numbers", numbers, ["a", "b", "c", "d"]), ("words", OneHotEncoder(handle_unknown="ignore"), ["kind"])]
+    )
+    whole = make_pipeline(columns, small(n_atoms=15), KNeighborsClassifier(1))
+    whole.fit(table.drop(columns="label"), table["label"])
+    save(whole, tmp_path / "m.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "m.sparlow").predict(table), whole.predict(table))
+    found = every_command(tmp_path / "m.sparlow", tmp_path / "t.csv", tmp_path)
+    np.testing.assert_array_equal(found, whole.predict(table))
+    np.savez(tmp_path / "new.npz", X=X)
+    assert main(["predict", str(tmp_path / "m.sparlow"), str(tmp_path / "new.npz")]) == 2
+    assert "a table was expected" in capsys.readouterr().err
+    table.drop(columns="b").to_csv(tmp_path / "less.csv", index=False)
+    assert main(["predict", str(tmp_path / "m.sparlow"), str(tmp_path / "less.csv")]) == 2
+    assert "lacks columns that the model was learned from: b" in capsys.readouterr().err

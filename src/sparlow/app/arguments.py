@@ -6,23 +6,18 @@ import argparse
 import ast
 import dataclasses
 import math
-import pathlib
 import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from ..criteria import CRITERIA, Criterion
 from ..dictionaries import LEARNERS
 from ..estimators import SparLow
-from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import SOLVERS
 from ..views import Shifts
-from .dataset import DataError, Dataset, ReadOptions
-from .readers import COLUMNED, holds_pictures, read
+from .dataset import Dataset
 from .terminal import UserError
 
 
@@ -117,69 +112,6 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
-def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Dataset:
-    """The samples in DATA; with a model, in the form that it was learned from."""
-    _check_reading(arguments, pathlib.Path(path), held)
-    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
-    columns = None if held is None else held.feature_names
-    how = ReadOptions(
-        arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled, columns
-    )
-    try:
-        dataset = read(path, how)
-    except (DataError, OSError) as error:
-        raise UserError(str(error)) from error
-    if held is not None:
-        _check_kin(dataset, held, path)
-    return dataset
-
-
-def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: ModelFile | None) -> None:
-    """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and path.suffix.lower() not in COLUMNED:
-        raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
-    if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
-        raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
-    if held is not None and "features" in held.data and holds_pictures(path):
-        raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
-
-
-_LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
-
-
-def _check_kin(dataset: Dataset, held: ModelFile, path: str) -> None:
-    """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
-    made, expected = held.data.get("features"), int(held.model.n_features_in_)
-    advice = _LIKE if made else ""
-    if dataset.X.shape[1] != expected:
-        form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
-        raise UserError(
-            f"{path}: samples have {dataset.X.shape[1]} numbers, but the model was learned from samples of "
-            f"{expected}{form}.{advice}"
-        )
-    if made and dataset.features and made != dataset.features:
-        raise UserError(
-            f"{path}: these rows were made with another codebook, other components or other choices than those that "
-            f"the model was learned from, so their numbers mean something else.{advice}"
-        )
-
-
-def read_model(path: str) -> ModelFile:
-    """The model in a file."""
-    try:
-        held = load_file(path)
-    except (ModelFileError, OSError) as error:
-        raise UserError(str(error)) from error
-    if "features" in held.data and not isinstance(held.model, SparLow):
-        raise UserError(f"{path} holds what sparlow features --save has learned: it is used as features --like {path}.")
-    if not isinstance(held.model, SparLow):
-        said = "use it in Python, by sparlow.load" if isinstance(held.model, Pipeline) else "not other models"
-        raise UserError(
-            f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models: {said}."
-        )
-    return held
-
-
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add how to write a table."""
     parser.add_argument(
@@ -251,7 +183,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_model(arguments: argparse.Namespace, start: ModelFile | None = None) -> SparLow:
+def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
     """The model that the arguments describe, not fitted; ``start`` has its first dictionary."""
     same = (
         "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "

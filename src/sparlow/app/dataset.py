@@ -43,6 +43,8 @@ class Dataset:
         Which samples have no label. (In ``y`` they are −1, which may also be a label.)
     features : str
         The digest of what ``sparlow features`` made the rows with, if it did.
+    rows : array of shape (n, p), optional
+        Samples as they were read, where ``X`` was prepared for a model.
 
     """
 
@@ -54,16 +56,21 @@ class Dataset:
     source: str = ""
     bare: Array | None = None
     features: str = ""
+    rows: Array | None = None
+
+    @property
+    def _read(self) -> Array:
+        return self.X if self.rows is None else self.rows
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a digest of all samples."""
-        return hashlib.sha256(np.ascontiguousarray(self.X).tobytes()).hexdigest()[:16]
+        return hashlib.sha256(np.ascontiguousarray(self._read).tobytes()).hexdigest()[:16]
 
     @functools.cached_property
     def marks(self) -> Array:
         """Return a number for each sample, the same for equal samples."""
-        rows = np.ascontiguousarray(self.X)
+        rows = np.ascontiguousarray(self._read)
         marks = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest()) for row in rows]
         return np.array(marks, np.uint64)
 
@@ -79,9 +86,9 @@ class Dataset:
 
     def take(self, rows: Array) -> Dataset:
         """Return some of the samples."""
-        y, bare = (None if part is None else part[rows] for part in (self.y, self.bare))
+        y, bare, read = (None if part is None else part[rows] for part in (self.y, self.bare, self.rows))
         names = None if self.names is None else tuple(self.names[row] for row in rows)
-        return replace(self, X=self.X[rows], y=y, bare=bare, names=names)
+        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from ..files import TooLargeError, check_zip
 from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pictures, is_picture, read_levels, resized
 from ..messages import warn
 from .dataset import DataError, Dataset, ReadOptions, labels_and_missing, read_labels, readable
-from .tables import read_csv, read_parquet
+from .tables import frame_of, read_table
 
 Array = NDArray[Any]
+T = TypeVar("T")
 Reader = Callable[[pathlib.Path, ReadOptions], Dataset]
 
 _SAMPLE_KEYS = ("X", "images", "data", "x")
@@ -60,6 +61,22 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
     return replace(_checked(found, path, how), source=readable(str(path)))
 
 
+def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
+    """Return columns of a table as a data frame, for a pipeline that was fitted on one, and labels and names."""
+    path = pathlib.Path(path)
+    if not path.is_file() or path.suffix.lower() not in COLUMNED:
+        raise DataError(
+            f"{path}: the model was learned from a table with the columns {', '.join(wanted[:5])}"
+            f"{' …' if len(wanted) > 5 else ''}; a table was expected ({', '.join(COLUMNED)})."
+        )
+    frame, found = _guarded(lambda path, how: frame_of(path, how, wanted), path, how)
+    y = found.y if how.labels is None else read_labels(pathlib.Path(how.labels))
+    if y is not None and len(y) != len(frame):
+        raise DataError(f"{len(y)} labels for {len(frame)} samples in {path}: each sample needs one.")
+    labels, bare = (None, None) if y is None else labels_and_missing(y, how.unlabelled)
+    return frame, replace(found, y=labels, bare=bare, source=readable(str(path)))
+
+
 def holds_pictures(path: pathlib.Path) -> bool:
     """Return whether a path is a folder, or a single picture."""
     return path.is_dir() or is_picture(path, path.parent)
@@ -73,7 +90,7 @@ def _is_model(path: pathlib.Path) -> bool:
         return "schema.json" in file.namelist()
 
 
-def _guarded(reader: Reader, path: pathlib.Path, how: ReadOptions) -> Dataset:
+def _guarded(reader: Callable[[pathlib.Path, ReadOptions], T], path: pathlib.Path, how: ReadOptions) -> T:
     try:
         return reader(path, how)
     except (DataError, ImportError):
@@ -82,7 +99,10 @@ def _guarded(reader: Reader, path: pathlib.Path, how: ReadOptions) -> Dataset:
         raise DataError(str(error)) from error
     except Exception as error:  # whatever a damaged file provokes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path} cannot be read as a {path.suffix} file: {reason}") from error
+        cut = "it is damaged or cut short. " if path.suffix.lower() in (".npy", ".npz") else ""
+        if "Object arrays" in reason:
+            cut, reason = "", "it holds Python objects, which are not read. Save arrays of numbers or of words (str)."
+        raise DataError(f"{path} cannot be read as a {path.suffix} file: {cut}{reason}") from error
 
 
 def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:
@@ -256,5 +276,5 @@ def _check_depth(files: list[pathlib.Path], folder: pathlib.Path) -> None:
 
 
 # files whose columns may have names
-COLUMNED: dict[str, Reader] = {".csv": read_csv, ".tsv": read_csv, ".txt": read_csv, ".parquet": read_parquet}
+COLUMNED: dict[str, Reader] = dict.fromkeys((".csv", ".tsv", ".txt", ".parquet"), read_table)
 READERS: dict[str, Reader] = {".npz": _read_npz, ".npy": _read_npy, **COLUMNED}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import check_growth
 from .dataset import FORMULA, DataError, Dataset, ReadOptions, is_number
 
 Array = NDArray[Any]
@@ -28,7 +29,19 @@ def _plain(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:2] in FORMULA else cell
 
 
-def read_csv(path: pathlib.Path, how: ReadOptions) -> Dataset:
+def read_table(path: pathlib.Path, how: ReadOptions) -> Dataset:
+    """Read a table: columns of numbers, and one of labels."""
+    return _table(*columns_of(path, how), path, how)
+
+
+def columns_of(path: pathlib.Path, how: ReadOptions) -> tuple[list[Array], list[str] | None, list[int] | None]:
+    """Return the columns of a table, their names, and the lines of the file that its rows stand in."""
+    columns, names, lines = (_parquet if path.suffix.lower() == ".parquet" else _csv)(path, how)
+    _refuse_repeated(names or [], path)
+    return columns, names, lines
+
+
+def _csv(path: pathlib.Path, how: ReadOptions) -> tuple[list[Array], list[str] | None, list[int] | None]:
     """Read cells between commas, semicolons or tabs, with or without a header."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
@@ -53,7 +66,7 @@ def read_csv(path: pathlib.Path, how: ReadOptions) -> Dataset:
     columns = [np.array(column) for column in zip(*body, strict=True)]
     if names is not None and len(names) > 1 and _is_indexed(rows):
         names, columns = names[1:], columns[1:]
-    return _table(columns, names, path, how, lines[-len(body) :])
+    return columns, names, lines[-len(body) :]
 
 
 def _is_indexed(rows: list[list[str]]) -> bool:
@@ -78,22 +91,24 @@ def _is_named(asked: str | None, first: list[str]) -> bool:
     return asked in first and not (is_number(asked) and len({*first}) < len(first))
 
 
-def read_parquet(path: pathlib.Path, how: ReadOptions) -> Dataset:
+def _parquet(path: pathlib.Path, how: ReadOptions) -> tuple[list[Array], list[str] | None, list[int] | None]:
     """Read named columns."""
     try:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
+    about = pyarrow.parquet.read_metadata(path)
+    unpacked = sum(about.row_group(place).total_byte_size for place in range(about.num_row_groups))
+    check_growth(path, max(unpacked, about.num_rows * about.num_columns))
     table = pyarrow.parquet.read_table(path)
     columns = [column.to_numpy() for column in table.columns]
-    return _table(columns, [str(name) for name in table.column_names], path, how)
+    return columns, [str(name) for name in table.column_names], None
 
 
 def _table(
-    columns: list[Array], names: list[str] | None, path: pathlib.Path, how: ReadOptions, lines: list[int] | None = None
+    columns: list[Array], names: list[str] | None, lines: list[int] | None, path: pathlib.Path, how: ReadOptions
 ) -> Dataset:
     """Make a dataset of columns of numbers and one of labels; ``lines`` are the line numbers of a text file."""
-    _refuse_repeated(names or [], path)
     at, called = _label_position(columns, names, path, how), _name_position(columns, names, how)
     y = None if at is None else columns[at]
     rest = [place for place in range(len(columns)) if place not in (at, called)]
@@ -108,6 +123,38 @@ def _table(
     )
     own = None if called is None else tuple(map(str, columns[called]))
     return Dataset(X, y, how.size, None if names is None else tuple(names[place] for place in rest), own)
+
+
+def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
+    """Return the columns that a pipeline wants as a data frame, and labels and names as a dataset without numbers.
+
+    Cells of columns of numbers become numbers, NaN where they are empty; others stay words.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("This model takes data frames: pip install pandas") from error
+    columns, names, _ = columns_of(path, how)
+    missing = [name for name in wanted if names is None or name not in names]
+    if missing or names is None:
+        raise DataError(f"{path} lacks columns that the model was learned from: {', '.join(missing[:5])}.")
+    others = [name for name in names if name not in wanted]
+    usual = [name for name in others if name == how.label_column or name.lower() in LABEL_COLUMNS]
+    if how.label_column is not None and how.label_column not in names:
+        raise DataError(f"{path} has no column {how.label_column!r}.")
+    y = columns[names.index(how.label_column or usual[0])] if how.label_column or usual else None
+    own = tuple(map(str, columns[names.index(NAME_COLUMN)])) if NAME_COLUMN in others else None
+    frame = pd.DataFrame({name: _typed(columns[names.index(name)]) for name in wanted})
+    return frame, Dataset(np.empty((len(frame), 0)), y, names=own)
+
+
+def _typed(column: Array) -> Array:
+    """Return a column of a table as numbers if all its cells are numbers or empty, as words otherwise."""
+    if column.dtype.kind not in "OUS":
+        return column
+    if all(_is_missing(cell) or is_number(str(cell)) for cell in column):
+        return np.array([np.nan if _is_missing(cell) else float(cell) for cell in column])
+    return np.array([None if _is_missing(cell) else str(cell) for cell in column], object)
 
 
 def _name_position(columns: Sequence[Array], names: list[str] | None, how: ReadOptions) -> int | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from ...criteria import criterion_named
 from ...evaluation import (
@@ -20,9 +22,9 @@ from ...evaluation import (
     learn_and_judge,
     pooled,
 )
-from ...models import ModelFile
-from ..arguments import add_data, add_model, build_model, read_data, read_model, refuse_model_options, views_of, whole
+from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
 from ..dataset import Dataset
+from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
 from .fit import check_labelled
 
@@ -87,7 +89,7 @@ def said_of_seen(seen: int, count: int) -> str:
     return f"the model was learned from {seen} of these {count} samples, which are left out."
 
 
-def judge_saved(held: ModelFile, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
+def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
     """Classifiers trained on the model's training samples label new ones."""
     known = held.training_labels()
     if dataset.y is None:
@@ -97,8 +99,12 @@ def judge_saved(held: ModelFile, dataset: Dataset, classifiers: Any, terminal: T
     check_labels_known(known, dataset, "the model", terminal)
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
-        return judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
-                     classifiers=classifiers)  # fmt: skip
+        row = judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
+                    classifiers=classifiers)  # fmt: skip
+        if held.predictor is None or not is_classifier(held.predictor):
+            return row
+        own = held.predict(dataset.X[known_rows(dataset.y)]).astype(str)
+        return replace(row, predicted={type(held.predictor).__name__: own, **row.predicted})
     except ValueError as error:
         raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
 
@@ -153,7 +159,7 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     return [pooled(rows) for rows in parts.values()]
 
 
-def _r_squared(held: ModelFile, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
     if dataset.y is None:
         raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
     score = held.model.score(dataset.X, dataset.y)

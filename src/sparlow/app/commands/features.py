@@ -155,7 +155,8 @@ def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int
     if known is None:
         patch: dict[str, Any] = {} if arguments.patch is None else {"patch": tuple(arguments.patch)}
         descriptors = (DHOG if arguments.descriptor == "dhog" else DenseSIFT)(step=arguments.step, **patch)
-        words = Codebook(arguments.words, arguments.coding, random_state=arguments.seed)
+        near = min(5, arguments.words)
+        words = Codebook(arguments.words, arguments.coding, n_neighbors=near, random_state=arguments.seed)
         pyramid = SpatialPyramid(pooling="mean" if arguments.coding == "hard" else "max")
     else:
         descriptors, words, pyramid = (known.model[name] for name in _STAGES)

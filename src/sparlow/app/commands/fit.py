@@ -12,9 +12,10 @@ from ...criteria import Criterion, criterion_named
 from ...estimators import SparLow
 from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
-from ..arguments import add_data, add_model, build_model, read_data, read_model, views_of
+from ..arguments import add_data, add_model, build_model, views_of
 from ..dataset import Dataset
 from ..outputs import writable
+from ..saved import read_data, read_model
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"

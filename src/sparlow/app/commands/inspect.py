@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...evaluation import in_order, known_rows
-from ...models import ModelFile
-from ..arguments import read_model
+from ..saved import SavedModel, read_model
 from ..terminal import OK, Terminal, table
 
 SUMMARY = "what a model file holds: parameters, choices, sizes, course of learning"
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return OK
 
 
-def describe(held: ModelFile) -> dict[str, Any]:
+def describe(held: SavedModel) -> dict[str, Any]:
     """The facts about a saved model."""
     model = held.model
     labels = held.training_labels()
@@ -40,6 +39,7 @@ def describe(held: ModelFile) -> dict[str, Any]:
     classes = in_order(labels[known_rows(labels)]) if labels is not None and classed else []
     return {
         "version": held.version,
+        "steps": held.steps,
         "data": {
             **{name: value for name, value in held.data.items() if name != "marks"},
             "image_shape": held.image_shape,
@@ -75,6 +75,7 @@ def _text(facts: dict[str, Any]) -> str:
     )
     parts = [
         f"written by sparlow {facts['version']}",
+        *([f"steps: {' → '.join(facts['steps'])}"] if len(facts["steps"]) > 1 else []),
         *(
             f"{title}\n{table([[f'  {name}', str(value)] for name, value in section.items() if value is not None])}"
             for title, section in (

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluation import CLASSIFIERS, known_rows
-from ...models import ModelFile
-from ..arguments import add_data, add_output, read_data, read_model
+from ..arguments import add_data, add_output
 from ..dataset import Dataset, tidy_labels
 from ..outputs import TABLES, writable, write_npy
+from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, Terminal, UserError, table
 
 Array = NDArray[Any]
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
-    parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
+    parser.add_argument("--classifier", choices=list(CLASSIFIERS), help="default: that of the saved pipeline, or 1NN")
     add_output(parser)
     add_data(parser)
 
@@ -47,10 +47,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
     held = read_model(arguments.model)
     dataset = read_data(arguments, arguments.data, held)
-    if held.model._training.targets is not None:
+    if held.predictor is not None and arguments.classifier is None:
+        found = tidy_labels(held.predict(dataset.X))
+        what = "target" if found.dtype.kind == "f" else "label"
+    elif held.model._training.targets is not None:
         found, what = np.asarray(held.model.predict(dataset.X)), "target"
     else:
-        found, what = labels_given(held, dataset, arguments.classifier), "label"
+        found, what = labels_given(held, dataset, arguments.classifier or "1NN"), "label"
     columns = _columns(found, dataset, what)
     payload: dict[str, Any] = {"n_samples": len(found), "what": what}
     if what == "label":
@@ -64,7 +67,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return OK
 
 
-def labels_given(held: ModelFile, dataset: Dataset, classifier: str) -> Array:
+def labels_given(held: SavedModel, dataset: Dataset, classifier: str) -> Array:
     """The labels that a classifier trained on the embedding of the training samples gives to others."""
     known = held.training_labels()
     if known is None:

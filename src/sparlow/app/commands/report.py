@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import clone
 
 from ...evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
-from ...models import ModelFile
-from ..arguments import add_data, read_data, read_model, share, whole
+from ..arguments import add_data, share, whole
 from ..dataset import Dataset
 from ..outputs import writable, write_text
 from ..page import report
+from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, WORK_FAILED, Terminal, UserError
 from .evaluate import check_labels_known, judge_saved, said_of_seen
 
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _judged(
-    arguments: argparse.Namespace, held: ModelFile, dataset: Dataset, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
     """The model and its rivals on samples not learned from, and how that was done; none without class labels."""
     y = dataset.y
@@ -114,7 +114,7 @@ def _judged(
         raise UserError(str(error), WORK_FAILED) from error
 
 
-def _strange(held: ModelFile, new: Dataset) -> str:
+def _strange(held: SavedModel, new: Dataset) -> str:
     """What to say where the model knows none of the labels of new samples, so that it cannot be judged by them."""
     known = held.training_labels()
     if known is None or not np.any(known_rows(new.y)):
@@ -129,7 +129,7 @@ _NO_RIVALS = "Rivals need the samples that it was learned from: --train names th
 
 
 def _with_train(
-    arguments: argparse.Namespace, held: ModelFile, dataset: Dataset, name: str, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
     train = _read_train(arguments, held)
     if train.fingerprint == dataset.fingerprint:
@@ -152,7 +152,7 @@ def _with_train(
     return rows, protocol
 
 
-def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Dataset:
+def _read_train(arguments: argparse.Namespace, held: SavedModel) -> Dataset:
     """TRAIN, by its own part and labels and otherwise as DATA is read."""
     part = arguments.train_part or ("train" if arguments.train.lower().endswith(".npz") else None)
     own = {"part": part, "labels": arguments.train_labels}
@@ -162,7 +162,7 @@ def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Dataset:
     return train
 
 
-def _doubts(held: ModelFile, dataset: Dataset, train: Dataset) -> list[str]:
+def _doubts(held: SavedModel, dataset: Dataset, train: Dataset) -> list[str]:
     """What speaks against the accuracies on DATA of a model learned from TRAIN."""
     seen = int(dataset.seen_by(held).sum())  # all or none: of some the new ones are here
     doubts = [said_of_seen(seen, len(dataset.X))] if seen else []
@@ -175,7 +175,7 @@ def _doubts(held: ModelFile, dataset: Dataset, train: Dataset) -> list[str]:
 
 
 def _with_split(
-    arguments: argparse.Namespace, held: ModelFile, dataset: Dataset, name: str, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
     assert dataset.y is not None
     known = np.flatnonzero(known_rows(dataset.y))

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import add_data, add_output, read_data, read_model
+from ..arguments import add_data, add_output
 from ..dataset import Dataset
 from ..outputs import TABLES, writable, write_npy, write_npz, write_sparse
+from ..saved import read_data, read_model
 from ..terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         values: Any = held.model.encode(dataset.X)
         write_sparse(path, values)
     else:
-        values = held.model.transform(dataset.X)
+        values = held.embed(dataset.X)
         _write(path, values, dataset, arguments.raw)
     n, width = values.shape
     what = "codes" if arguments.codes else "numbers"
