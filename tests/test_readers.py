@@ -1,5 +1,6 @@
 """Samples from files of every kind come out the same; what cannot be read is named."""
 
+import gzip
 import warnings
 
 import numpy as np
@@ -142,7 +143,9 @@ def test_columns_need_names_of_their_own(tmp_path):
 def test_missing_values_are_named_by_their_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,label\n1,2,0\n\n3, ,1\n")  # a blank line counts
-    with pytest.raises(DataError, match=r"line 4: the value in column 'b' is missing\. Fill it in") as caught:
+    with pytest.raises(
+        DataError, match=r"line 4: the value in column 'b' is missing\. In all: 'b' \(1 of 2\)"
+    ) as caught:
         read(path)
     assert "--label-column" not in str(caught.value)
     path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
@@ -359,6 +362,83 @@ def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
 def test_damaged_arrays_and_objects_are_said_in_plain_words(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((20, 4)))
     (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-100])
-    refuse(r"x\.npy cannot be read as a \.npy file: it is damaged or cut short", tmp_path / "x.npy")
+    with pytest.raises(DataError, match=r"x\.npy cannot be read as a \.npy file: it is damaged or cut short"):
+        read(tmp_path / "x.npy")
     np.savez(tmp_path / "o.npz", X=np.ones((2, 2)), y=np.array(["a", None], object))
-    refuse(r"it holds Python objects, which are not read\. Save arrays of numbers or of words", tmp_path / "o.npz")
+    with pytest.raises(DataError, match=r"it holds Python objects, which are not read\. Save arrays of numbers"):
+        read(tmp_path / "o.npz")
+
+
+def test_packed_tables_and_decimal_commas_are_read(tmp_path, monkeypatch):
+    text = "length;width;label\n1,5;-2,25e1;a\n2;3,0;b\n"
+    (tmp_path / "t.csv").write_text(text)
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write(text)
+    for name in ("t.csv", "t.csv.gz"):
+        found = read(tmp_path / name)
+        assert found.X.tolist() == [[1.5, -22.5], [2.0, 3.0]]
+        assert found.y.tolist() == ["a", "b"]
+        assert found.feature_names == ("length", "width")
+    (tmp_path / "u.csv").write_text("p,q\n1,5\n2,3\n")  # between commas a comma is no decimal one
+    assert read(tmp_path / "u.csv").X.tolist() == [[1, 5], [2, 3]]
+    with gzip.open(tmp_path / "bomb.csv.gz", "wb") as file:
+        file.write(b"p,q\n" + b"1,2\n" * 500_000)
+    monkeypatch.setenv("SPARLOW_MAX_BYTES", "1e6")
+    with pytest.raises(DataError, match=r"would grow.*SPARLOW_MAX_BYTES"):
+        read(tmp_path / "bomb.csv.gz")
+    (tmp_path / "broken.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match=r"cannot be read as a \.csv\.gz file"):
+        read(tmp_path / "broken.csv.gz")
+
+
+def test_columns_are_chosen_and_left_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("p,q,r,word,label\n1,2,3,u,0\n4,5,6,v,1\n")
+    with pytest.raises(DataError, match=r"column 'word' has 'u', which is not a number; --drop word leaves it out"):
+        read(path)
+    found = read(path, ReadOptions(drop=("word",)))
+    assert found.feature_names == ("p", "q", "r")
+    found = read(path, ReadOptions(use=("r", "p")))
+    assert found.X.tolist() == [[3, 1], [6, 4]]
+    assert found.y.tolist() == [0, 1]
+    assert read(path, ReadOptions(use=("r", "p"), drop=("p",))).feature_names == ("r",)
+    with pytest.raises(DataError, match="--columns names 's', but the columns of numbers are p, q, r, word"):
+        read(path, ReadOptions(use=("s",)))
+    with pytest.raises(DataError, match="--drop names 's'"):
+        read(path, ReadOptions(drop=("s",)))
+    with pytest.raises(DataError, match="no columns left"):
+        read(path, ReadOptions(use=("p",), drop=("p",)))
+    (tmp_path / "bare.csv").write_text("1,2,3\n4,5,6\n")
+    assert read(tmp_path / "bare.csv", ReadOptions(drop=("1",))).X.tolist() == [[1, 3], [4, 6]]
+
+
+def test_missing_values_are_counted_by_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("p,q,r,label\n1,2,3,0\n,5,,1\n7,8,,0\n")
+    said = r"line 3: the value in column 'p' is missing\. In all: 'p' \(1 of 3\), 'r' \(2 of 3\)\..*--drop p r\."
+    with pytest.raises(DataError, match=said):
+        read(path)
+    assert read(path, ReadOptions(drop=("p", "r"))).X.tolist() == [[2], [5], [8]]
+
+
+def test_broken_pictures_are_named_at_once_or_left_out(tmp_path):
+    for name in ("a/1.png", "a/2.png", "b/3.png", "b/4.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(np.full((8, 8), 9, np.uint8)).save(tmp_path / name)
+    for name in ("a/0.png", "b/5.png", "b/6.png"):
+        (tmp_path / name).write_text("no picture")
+    said = (
+        r"0\.png: it is not a picture.* Nor can .*5\.png, .*6\.png be read\. With --skip such pictures are left out\."
+    )
+    with pytest.raises(DataError, match=said):
+        read(tmp_path, ReadOptions(n_jobs=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = read(tmp_path, ReadOptions(skip=True))
+    assert [str(warning.message).startswith("left out: Cannot use") for warning in caught] == [True] * 3
+    assert found.names == ("a/1.png", "a/2.png", "b/3.png", "b/4.png")
+    assert found.y.tolist() == ["a", "a", "b", "b"]
+    for name in found.names:
+        (tmp_path / name).write_text("no picture")
+    with warnings.catch_warnings(action="ignore"), pytest.raises(DataError, match="None of the 7 pictures"):
+        read(tmp_path, ReadOptions(skip=True))

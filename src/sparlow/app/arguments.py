@@ -109,6 +109,10 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         help="images: the common size they are scaled to; arrays and tables: the shape of a row that is an image",
     )
     group.add_argument("--part", choices=["train", "test", "all"], help="which part of a .npz that has both")
+    group.add_argument("--columns", nargs="+", metavar="NAME", help="the only columns of a table to use")
+    group.add_argument("--drop", nargs="+", default=[], metavar="NAME", help="columns of a table to leave out")
+    group.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
+    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
@@ -125,6 +129,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The parameters of SparLow."""
     group = parser.add_argument_group("the model", "what is left out is chosen from the data")
+    group.add_argument(
+        "--standardize",
+        action=argparse.BooleanOptionalAction,
+        help="scale columns to mean 0 and variance 1; by default where the columns of a table differ in scale",
+    )
     group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
     group.add_argument(
         "--set",
@@ -143,7 +152,6 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--validation-fraction", type=share, metavar="SHARE", help="hold out this share to choose the number of steps"
     )
     group.add_argument("--seed", type=SEED, default=0, help="default: 0")
-    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
     finer = parser.add_argument_group("finer points of the model")
     finer.add_argument("--l1", type=float, help="sparsity of the codes")
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
@@ -201,7 +209,7 @@ def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
 
 def refuse_model_options(arguments: argparse.Namespace) -> None:
     """Say so where options of a model to be learned go with a saved one, which has its own."""
-    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start"
+    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start standardize"
     for name in names.split():
         if getattr(arguments, name) is not None:
             option = "--from" if name == "start" else f"--{name.replace('_', '-')}"

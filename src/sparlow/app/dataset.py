@@ -111,6 +111,14 @@ class ReadOptions:
         number, one is a usual name of labels, or one is a word above a column of numbers.
     unlabelled : str, optional
         The label of samples that have none; empty cells of a table are unlabelled in any case.
+    columns : tuple of str, optional
+        The columns that a model was learned from, in its order.
+    use, drop : tuple of str, optional
+        The only columns of a table to use, and columns to leave out: names, or positions from 0.
+    skip : bool, default=False
+        Leave out pictures that cannot be read, with a warning.
+    n_jobs : int, optional
+        Threads that decode pictures.
 
     """
 
@@ -121,6 +129,10 @@ class ReadOptions:
     header: bool | None = None
     unlabelled: str | None = None
     columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
+    use: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    skip: bool = False
+    n_jobs: int | None = None
 
 
 UNLABELLED = -1
@@ -167,6 +179,11 @@ def read_labels(path: pathlib.Path) -> Array:
         return np.array([line.strip().strip('"') for line in path.read_text().splitlines()])
     except (ValueError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as labels: {error}") from error
+
+
+def kind_of(path: pathlib.Path) -> str:
+    """Return the ending of a file's name that says how to read it: ".csv.gz" rather than ".gz"."""
+    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
 def is_number(cell: str) -> bool:

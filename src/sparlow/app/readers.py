@@ -7,7 +7,7 @@ import pathlib
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..files import TooLargeError, check_zip
 from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pictures, is_picture, read_levels, resized
 from ..messages import warn
-from .dataset import DataError, Dataset, ReadOptions, labels_and_missing, read_labels, readable
+from ..parallel import Threads
+from .dataset import DataError, Dataset, ReadOptions, kind_of, labels_and_missing, read_labels, readable
 from .tables import frame_of, read_table
 
 Array = NDArray[Any]
@@ -52,10 +53,10 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
         raise DataError(f"There is no file or folder {path}.")
     elif _is_model(path):
         raise DataError(f"{path} is a model file; samples were expected. Usage: sparlow COMMAND MODEL DATA.")
-    elif path.suffix.lower() not in READERS:
+    elif kind_of(path) not in READERS:
         raise DataError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:
-        found = _guarded(READERS[path.suffix.lower()], path, how)
+        found = _guarded(READERS[kind_of(path)], path, how)
     if how.labels is not None:
         found = replace(found, y=read_labels(pathlib.Path(how.labels)))
     return replace(_checked(found, path, how), source=readable(str(path)))
@@ -64,7 +65,7 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
 def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
     """Return columns of a table as a data frame, for a pipeline that was fitted on one, and labels and names."""
     path = pathlib.Path(path)
-    if not path.is_file() or path.suffix.lower() not in COLUMNED:
+    if not path.is_file() or kind_of(path) not in COLUMNED:
         raise DataError(
             f"{path}: the model was learned from a table with the columns {', '.join(wanted[:5])}"
             f"{' …' if len(wanted) > 5 else ''}; a table was expected ({', '.join(COLUMNED)})."
@@ -102,7 +103,7 @@ def _guarded(reader: Callable[[pathlib.Path, ReadOptions], T], path: pathlib.Pat
         cut = "it is damaged or cut short. " if path.suffix.lower() in (".npy", ".npz") else ""
         if "Object arrays" in reason:
             cut, reason = "", "it holds Python objects, which are not read. Save arrays of numbers or of words (str)."
-        raise DataError(f"{path} cannot be read as a {path.suffix} file: {cut}{reason}") from error
+        raise DataError(f"{path} cannot be read as a {kind_of(path)} file: {cut}{reason}") from error
 
 
 def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:
@@ -219,30 +220,59 @@ def pictures_with_classes(path: pathlib.Path) -> tuple[list[pathlib.Path], list[
 
 
 def _read_pictures(path: pathlib.Path, how: ReadOptions) -> Dataset:
-    """Read pictures of one size, or scaled to one."""
+    """Read pictures of one size, or scaled to one; those that cannot be read are all named."""
     files, classes = pictures_with_classes(path)
-    size, rows, squeezed = how.size, [], 0
-    for file in files:
-        try:
-            levels, white = read_levels(file)
-        except UnreadableImageError as error:
-            raise DataError(str(error)) from error
-        height, width = levels.shape
-        if how.size is not None and (height, width) != how.size:
-            squeezed += abs(height * how.size[1] / (width * how.size[0]) - 1) > _SQUEEZE
-            levels, (height, width) = resized(levels, how.size), how.size
-        size = size or (height, width)
-        if (height, width) != size:
+    with Threads(how.n_jobs) as threads:
+        decoded = list(threads.map(lambda file: _row(file, how.size), files))
+    broken = [found for found in decoded if isinstance(found, str)]
+    if broken and not how.skip:
+        raise DataError(say_unreadable(broken))
+    for reason in broken:
+        warn(f"left out: {reason}")
+    kept = [place for place, found in enumerate(decoded) if not isinstance(found, str)]
+    if not kept:
+        raise DataError(f"None of the {len(files)} pictures in {path} can be read.")
+    files, classes = [files[place] for place in kept], [classes[place] for place in kept]
+    pictures = [found for found in decoded if not isinstance(found, str)]
+    size = how.size or pictures[0].shape
+    for file, picture in zip(files, pictures, strict=True):
+        if picture.levels.shape != size:
+            height, width = picture.shape
             raise DataError(
                 f"{file} is {height}x{width}, the first image {size[0]}x{size[1]}: name a common size, for instance "
                 f"--size 32x32; {_FEATURES}."
             )
-        rows.append(levels.ravel() / float(white))
-    assert size is not None
+    squeezed = sum(abs(p.shape[0] * size[1] / (p.shape[1] * size[0]) - 1) > _SQUEEZE for p in pictures)
     _warn_of_sizes(path, size, squeezed, len(files))
     folder = path if path.is_dir() else path.parent
     names = tuple(readable(file.relative_to(folder).as_posix()) for file in files)
-    return Dataset(np.array(rows), np.array(classes) if any(classes) else None, size, names=names)
+    X = np.array([picture.levels.ravel() / float(picture.white) for picture in pictures])
+    return Dataset(X, np.array(classes) if any(classes) else None, size, names=names)
+
+
+class _Picture(NamedTuple):
+    """Grey values in the size asked for, the value of white, and the shape of the picture in its file."""
+
+    levels: Array
+    white: int
+    shape: tuple[int, int]
+
+
+def _row(file: pathlib.Path, size: tuple[int, int] | None) -> _Picture | str:
+    """Return a picture, or why it cannot be read."""
+    try:
+        levels, white = read_levels(file)
+    except UnreadableImageError as error:
+        return str(error)
+    shape = (int(levels.shape[0]), int(levels.shape[1]))
+    return _Picture(levels if size in (None, shape) else resized(levels, size or shape), white, shape)
+
+
+def say_unreadable(reasons: Sequence[str]) -> str:
+    """Return one message about pictures that cannot be read: why of the first, and the names of the others."""
+    others = [reason.removeprefix("Cannot use the image ").split(": ")[0] for reason in reasons[1:]]
+    told = f" Nor can {', '.join(others[:20])}{f' and {len(others) - 20} more' if len(others) > 20 else ''} be read."
+    return f"{reasons[0].rstrip('.')}.{told if others else ''} With --skip such pictures are left out."
 
 
 def _warn_of_sizes(path: pathlib.Path, size: tuple[int, int], squeezed: int, count: int) -> None:
@@ -276,5 +306,7 @@ def _check_depth(files: list[pathlib.Path], folder: pathlib.Path) -> None:
 
 
 # files whose columns may have names
-COLUMNED: dict[str, Reader] = dict.fromkeys((".csv", ".tsv", ".txt", ".parquet"), read_table)
+COLUMNED: dict[str, Reader] = dict.fromkeys(
+    (".csv", ".tsv", ".txt", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz"), read_table
+)
 READERS: dict[str, Reader] = {".npz": _read_npz, ".npy": _read_npy, **COLUMNED}

@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
-from .dataset import DataError, Dataset, ReadOptions
+from .dataset import DataError, Dataset, ReadOptions, kind_of
 from .readers import COLUMNED, holds_pictures, read, read_frame
-from .terminal import UserError
+from .terminal import Terminal, UserError
 
 Array = NDArray[Any]
 
+_SCALES = 10
 _LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
 
 
@@ -115,18 +117,29 @@ def read_data(arguments: argparse.Namespace, path: str, held: SavedModel | None 
     _check_reading(arguments, pathlib.Path(path), held)
     size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
     how = ReadOptions(
-        arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled,
-        None if held is None else held.feature_names,
-    )  # fmt: skip
+        label_column=arguments.label_column,
+        labels=arguments.labels,
+        size=size,
+        part=arguments.part,
+        header=arguments.header,
+        unlabelled=arguments.unlabelled,
+        columns=None if held is None else held.feature_names,
+        use=None if arguments.columns is None else tuple(arguments.columns),
+        drop=tuple(arguments.drop),
+        skip=arguments.skip,
+        n_jobs=arguments.jobs,
+    )
     try:
         if held is not None and held.columns is not None:
             frame, dataset = read_frame(path, how, held.columns)
+            held.model.set_params(n_jobs=arguments.jobs)
             return dataclasses.replace(dataset, X=held.prepare(frame))
         dataset = read(path, how)
     except (DataError, OSError) as error:
         raise UserError(str(error)) from error
     if held is None:
         return dataset
+    held.model.set_params(n_jobs=arguments.jobs)
     _check_kin(dataset, held, path)
     if held.before is None:
         return dataset
@@ -136,10 +149,33 @@ def read_data(arguments: argparse.Namespace, path: str, held: SavedModel | None 
     )
 
 
+def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Terminal) -> StandardScaler | None:
+    """Return what scales the columns of a dataset, if that is asked for, or if the columns of a table need it."""
+    if arguments.standardize is False:
+        return None
+    if arguments.standardize is None:
+        table = kind_of(pathlib.Path(dataset.source)) in COLUMNED and dataset.shape is None
+        if not (table and _differ_in_scale(dataset.X)):
+            return None
+        terminal.tell("columns differ in scale and are scaled to mean 0 and variance 1 (--no-standardize: as they are)")
+    return StandardScaler()
+
+
+def _differ_in_scale(X: Array) -> bool:
+    """Return whether some columns are ten times larger or smaller than the usual one; constant ones do not count."""
+    largest = np.abs(X).max(axis=0)[np.ptp(X, axis=0) > 0]
+    if not len(largest):
+        return False
+    low, middle = np.quantile(largest, [0.1, 0.5])
+    return bool(largest.max() > _SCALES * middle or middle > _SCALES * low)
+
+
 def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None) -> None:
     """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and path.suffix.lower() not in COLUMNED:
+    if arguments.label_column is not None and kind_of(path) not in COLUMNED:
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
+    if (arguments.columns is not None or arguments.drop) and kind_of(path) not in COLUMNED:
+        raise UserError(f"--columns and --drop are for tables, which {path} is not.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
     if held is not None and "features" in held.data and holds_pictures(path):

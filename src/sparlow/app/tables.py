@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import pathlib
+import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import check_growth
+from ..files import check_growth, max_growth
 from .dataset import FORMULA, DataError, Dataset, ReadOptions, is_number
 
 Array = NDArray[Any]
 
 LABEL_COLUMNS = ("label", "labels", "class", "target", "y")
 NAME_COLUMN = "name"
+_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 
 
 def _is_missing(cell: Any) -> bool:
     return cell is None or not str(cell).strip()
+
+
+def _text(path: pathlib.Path) -> IO[str]:
+    """Open a text, unpacked if it is a .gz file, up to the limit of size."""
+    if path.suffix.lower() != ".gz":
+        return path.open(newline="", encoding="utf-8-sig")
+    with gzip.open(path) as file:
+        content = file.read(path.stat().st_size + max_growth() + 1)
+    check_growth(path, len(content))
+    return io.StringIO(content.decode("utf-8-sig"), newline="")
+
+
+def _point(cell: str) -> str:
+    """Return a number with a decimal comma as one with a point."""
+    return cell.replace(",", ".") if _COMMA.fullmatch(cell.strip()) else cell
 
 
 def _plain(cell: str) -> str:
@@ -43,12 +62,13 @@ def columns_of(path: pathlib.Path, how: ReadOptions) -> tuple[list[Array], list[
 
 def _csv(path: pathlib.Path, how: ReadOptions) -> tuple[list[Array], list[str] | None, list[int] | None]:
     """Read cells between commas, semicolons or tabs, with or without a header."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with _text(path) as file:
         first = file.readline()
         delimiter = max(",;\t", key=first.count) if any(mark in first for mark in ",;\t") else ","
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
-        numbered = [(reader.line_num, [*map(_plain, row)]) for row in reader if row]
+        cell = _plain if delimiter == "," else lambda cell: _point(_plain(cell))
+        numbered = [(reader.line_num, [*map(cell, row)]) for row in reader if row]
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if not rows:
         raise DataError(f"{path} is empty.")
@@ -117,12 +137,51 @@ def _table(
         if missing:
             raise DataError(f"{path} lacks columns that the model was learned from: {', '.join(missing[:5])}.")
         rest = [names.index(name) for name in how.columns]
+    else:
+        rest = _chosen(rest, names, path, how)
+    if not rest:
+        raise DataError(f"{path} has no columns left to use.")
     labelled = at is not None or how.labels is not None
-    X = np.column_stack(
-        [_numbers(columns[place], names[place] if names else place, path, lines, labelled) for place in rest]
-    )
+    used = {names[place] if names else place: columns[place] for place in rest}
+    _refuse_missing(used, path, lines)
+    X = np.column_stack([_numbers(column, name, path, lines, labelled) for name, column in used.items()])
     own = None if called is None else tuple(map(str, columns[called]))
     return Dataset(X, y, how.size, None if names is None else tuple(names[place] for place in rest), own)
+
+
+def _chosen(rest: list[int], names: list[str] | None, path: pathlib.Path, how: ReadOptions) -> list[int]:
+    """Return the positions of the columns that are used and not left out."""
+    known = {str(place): place for place in rest} | ({names[place]: place for place in rest} if names else {})
+    for asked in (*(how.use or ()), *how.drop):
+        if asked not in known:
+            there = ", ".join(names[place] for place in rest[:8]) if names else f"0 to {rest[-1]}"
+            option = "--drop" if asked in how.drop else "--columns"
+            raise DataError(f"{path}: {option} names {asked!r}, but the columns of numbers are {there}.")
+    dropped = {known[name] for name in how.drop}
+    kept = rest if how.use is None else [known[name] for name in how.use]
+    return [place for place in kept if place not in dropped]
+
+
+def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[int] | None) -> None:
+    """Count the missing values of every column, and refuse them all at once."""
+    gaps = {name: gap for name, column in columns.items() if (gap := _gaps(column)).any()}
+    if not gaps:
+        return
+    row, first = min((int(np.argmax(gap)), place) for place, gap in enumerate(gaps.values()))
+    where = f"row {row} (from 0)" if lines is None else f"line {lines[row]}"
+    listed = ", ".join(f"{name!r} ({gap.sum()} of {len(gap)})" for name, gap in [*gaps.items()][:10])
+    more = f" and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
+    raise DataError(
+        f"{path}, {where}: the value in column {[*gaps][first]!r} is missing. In all: {listed}{more}. Fill them in, "
+        f"or leave the columns out: --drop {' '.join(map(str, [*gaps][:10]))}."
+    )
+
+
+def _gaps(column: Array) -> Array:
+    """Return which cells of a column are empty or NaN."""
+    if column.dtype.kind in "OUS":
+        return np.array([_is_missing(cell) or (isinstance(cell, float) and np.isnan(cell)) for cell in column], bool)
+    return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
 
 
 def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
@@ -187,10 +246,7 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
     except (ValueError, TypeError):
         bad = next((row for row, cell in enumerate(column) if not is_number(str(cell))), 0)
     where = f"row {bad} (from 0)" if lines is None else f"line {lines[bad]}"
-    if _is_missing(column[bad]):
-        said = f"{where}: the value in column {name!r} is missing. Fill it in, or leave the line or the column out."
-    else:
-        said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number."
+    said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number; --drop {name} leaves it out."
     advice = "" if labelled else f" If it is the column of labels say --label-column {name}."
     raise DataError(f"{path}, {said}{advice}")
 

@@ -1,4 +1,4 @@
-"""The command line: ``sparlow fit | transform | predict | evaluate | inspect | report | features | reproduce``.
+"""The commands ``sparlow fit | transform | predict | evaluate | inspect | report | features | reproduce``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -49,14 +50,14 @@ exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that says what is wrong without printing every option."""
+    """A parser that says what is wrong without printing every option."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USE, f"{self.prog}: error: {message}. {self.prog} --help lists what there is.\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     whole = _Parser(
         prog="sparlow",
         description="Small, telling image representations: sparse codes and a projection, learned together.",
@@ -104,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: Exception, terminal: Terminal) -> int:
-    """The message of an error and its exit code."""
+    """Print the message of an error and return the exit code."""
     message = " ".join(str(error).split())
     if isinstance(error, UserError):
         terminal.error(message)
@@ -121,8 +122,14 @@ def _tell(error: Exception, terminal: Terminal) -> int:
 
 @contextlib.contextmanager
 def _warnings_as_lines(terminal: Terminal) -> Iterator[None]:
+    said = set()
+
     def show(message: Any, *_: Any, **__: Any) -> None:
-        terminal.warn(" ".join(str(message).split()))
+        text = " ".join(str(message).split())
+        kind = text if text.startswith("left out") else re.sub(r"\d+(\.\d+)?", "#", text)
+        if kind not in said:  # once, not once for each fold
+            said.add(kind)
+            terminal.warn(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

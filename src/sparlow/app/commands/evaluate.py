@@ -24,7 +24,7 @@ from ...evaluation import (
 )
 from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
 from ..dataset import Dataset
-from ..saved import SavedModel, read_data, read_model
+from ..saved import SavedModel, read_data, read_model, standardizer
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
 from .fit import check_labelled
 
@@ -140,13 +140,17 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     semi = criterion_named(model.criterion).supervision == "semi"
     known = np.flatnonzero(known_rows(dataset.y, semi=semi))
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
+    scaler = standardizer(arguments, dataset, terminal)
     parts: dict[str, list[Judgement]] = {}
     try:
         with terminal.progress("folds", arguments.folds) as step:
             for _, test in folds(dataset.y[known], arguments.folds, arguments.seed):
                 held = known[test]
                 train = np.setdiff1d(np.arange(len(dataset.X)), held)
-                data = (dataset.X[train], dataset.y[train], dataset.X[held], dataset.y[held])
+                X, X_new = dataset.X[train], dataset.X[held]
+                if scaler is not None:
+                    X, X_new = scaler.fit(X).transform(X), scaler.transform(X_new)
+                data = (X, dataset.y[train], X_new, dataset.y[held])
                 if arguments.rivals:
                     found = list(compare({name: model}, *data, arguments.classifiers))
                 else:

@@ -16,7 +16,7 @@ from ...models import ModelFile, ModelFileError, load_file, save, skops_io
 from ..arguments import SEED, threads, whole
 from ..dataset import DataError, readable
 from ..outputs import writable, write_npz
-from ..readers import pictures_with_classes
+from ..readers import pictures_with_classes, say_unreadable
 from ..terminal import INTERRUPTED, OK, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
@@ -211,12 +211,11 @@ def _described(
 
 
 def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
-    """The first picture that cannot be used and why, and how many others cannot be read."""
+    """Return why a picture cannot be used, and which others cannot be read."""
     from ...images import unreadable
 
-    others = [name for _, name, reason in unreadable(files, n_jobs=jobs) if reason != first]
-    told = f" Nor can {', '.join(others[:5])}{f' and {len(others) - 5} more' if len(others) > 5 else ''} be read."
-    return f"{first.rstrip('.')}.{told if others else ''} With --skip such pictures are left out."
+    others = [reason for _, _, reason in unreadable(files, n_jobs=jobs) if reason != first]
+    return say_unreadable([first, *others])
 
 
 def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]]:

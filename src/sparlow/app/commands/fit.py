@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from ...criteria import Criterion, criterion_named
 from ...estimators import SparLow
@@ -15,7 +17,7 @@ from ...models import ModelFile, save, skops_io
 from ..arguments import add_data, add_model, build_model, views_of
 from ..dataset import Dataset
 from ..outputs import writable
-from ..saved import read_data, read_model
+from ..saved import read_data, read_model, standardizer
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
@@ -48,12 +50,20 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if start is not None and before != model.views:
         terminal.warn(f"{arguments.start} has views={before}, this one will have views={model.views} (--shifts).")
     check_labelled(model, dataset)
+    if start is not None and arguments.standardize is not None:
+        raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
+    before = [] if start is None or start.before is None else start.before.steps
+    scaler = None if start is not None else standardizer(arguments, dataset, terminal)
+    if scaler is not None:
+        dataset = replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X)
+        before = [("standardize", scaler)]
     terminal.note(describe(dataset))
     began = time.perf_counter()
     with Interrupts(terminal) as interrupts:
         learn(model, dataset, terminal, interrupts)
         seconds = time.perf_counter() - began
-        save(ModelFile(model, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
+        whole = Pipeline([*before, ("sparlow", model)]) if before else model
+        save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
     interrupted = model.stop_reason_ == "interrupted" or interrupts.came
     payload = {
         "model": str(path),
