@@ -22,7 +22,7 @@ from .terminal import UserError
 
 
 def image_size(text: str) -> tuple[int, int]:
-    """``32x32`` -> (32, 32), height first."""
+    """Parse ``32x32`` to (32, 32), height first."""
     found = re.fullmatch(r"(\d+)[x×X](\d+)", text)
     if not found or not (int(found[1]) and int(found[2])):
         raise argparse.ArgumentTypeError(f"expected HEIGHTxWIDTH such as 32x32, got {text!r}")
@@ -30,7 +30,7 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of an option that is a whole number within bounds."""
+    """Return the type of an option that is a whole number within bounds."""
     expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
 
     def parse(text: str) -> int:
@@ -42,14 +42,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def threads(text: str) -> int:
-    """A number of threads, or −1 for all cores, −2 for all but one."""
+    """Parse a number of threads; −1 means all cores, −2 all but one."""
     if not re.fullmatch(r"[-+]?\d+", text) or not int(text):
         raise argparse.ArgumentTypeError(f"expected a number of threads such as 2, or -1 for all cores, got {text!r}")
     return int(text)
 
 
 def weight(text: str) -> float:
-    """A number that is not negative."""
+    """Parse a number that is not negative."""
     value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
@@ -57,7 +57,7 @@ def weight(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A number between 0 and 1, neither of which is one."""
+    """Parse a number above 0 and below 1."""
     value = _number(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a share between 0 and 1 such as 0.3, got {text!r}")
@@ -75,7 +75,7 @@ SEED = whole(0, 2**32 - 1)
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """``k_within=30`` -> ("k_within", 30)."""
+    """Parse ``k_within=30`` to ("k_within", 30)."""
     name, equals, value = text.partition("=")
     try:
         return name.strip(), ast.literal_eval(value) if equals else _refuse(text)
@@ -88,7 +88,7 @@ def _refuse(text: str) -> Any:
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """How to read DATA."""
+    """Add how to read DATA."""
     group = parser.add_argument_group("reading DATA")
     group.add_argument(
         "--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line"
@@ -127,7 +127,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The parameters of SparLow."""
+    """Add the parameters of SparLow."""
     group = parser.add_argument_group("the model", "what is left out is chosen from the data")
     group.add_argument(
         "--standardize",
@@ -192,7 +192,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
-    """The model that the arguments describe, not fitted; ``start`` has its first dictionary."""
+    """Return the model that the arguments describe, not fitted; ``start`` has its first dictionary."""
     same = (
         "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
         "refresh_every solver normalize normalize_embedding tol"
@@ -208,7 +208,7 @@ def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
 
 
 def refuse_model_options(arguments: argparse.Namespace) -> None:
-    """Say so where options of a model to be learned go with a saved one, which has its own."""
+    """Refuse options of a model to be learned beside a saved one, which has its own."""
     names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start standardize"
     for name in names.split():
         if getattr(arguments, name) is not None:
@@ -245,7 +245,7 @@ def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
 
 
 def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Shifts | None:
-    """The views of the samples that the arguments ask for."""
+    """Return the views of the samples that the arguments ask for."""
     if arguments.shifts is None:
         return None
     if dataset.shape is None:

@@ -44,25 +44,25 @@ class SavedModel(ModelFile):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the columns of the data frame that the pipeline was fitted on, if it was one."""
+        """Return the columns of the data frame that the pipeline was fitted on, if it was one."""
         names = None if self.before is None else getattr(self.before, "feature_names_in_", None)
         return None if names is None else tuple(names.tolist())
 
     @property
     def width(self) -> int:
-        """How many numbers a sample has before it is prepared."""
+        """Return how many numbers a sample has before it is prepared."""
         first = self.model if self.before is None else self.before
         return int(getattr(first, "n_features_in_", self.model.n_features_in_))
 
     @property
     def steps(self) -> list[str]:
-        """The names of the steps of the pipeline; of one model, its own."""
+        """Return the names of the steps of the pipeline, or of the model alone."""
         parts = [*(self.before or ()), self.model, *(self.after or ())]
         return [type(step).__name__ for step in parts]
 
     @property
     def predictor(self) -> Any:
-        """The classifier or regressor at the end, if there is one."""
+        """Return the classifier or regressor at the end, if there is one."""
         last = None if self.after is None else self.after[-1]
         return last if last is not None and (is_classifier(last) or is_regressor(last)) else None
 

@@ -62,7 +62,7 @@ def _check_prior(prior: Any) -> None:
 
 
 def _rows(indices: Array, data: Array, n_words: int) -> sp.csr_array:
-    """A sparse matrix with as many entries in each row."""
+    """Return a sparse matrix with as many entries in each row."""
     n, k = indices.shape
     indptr = np.arange(0, n * k + 1, k, dtype=np.int32)
     return sp.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n, n_words))

@@ -83,14 +83,14 @@ def _seen(count: int) -> dict[str, Any]:
 
 
 def said_of_seen(seen: int, count: int) -> str:
-    """A warning of samples that the model was learned from."""
+    """Return a warning of samples that the model was learned from."""
     if seen == count:
         return "the model was learned from these very samples: how it does on them says nothing about others."
     return f"the model was learned from {seen} of these {count} samples, which are left out."
 
 
 def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
-    """Classifiers trained on the model's training samples label new ones."""
+    """Train classifiers on the model's training samples and let them label new ones."""
     known = held.training_labels()
     if dataset.y is None:
         raise UserError(f"{dataset.source} has no labels to compare with: --label-column or --labels name them.")
@@ -172,7 +172,7 @@ def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], termina
 
 
 def as_dict(row: Judgement) -> dict[str, Any]:
-    """A judgement for scripts."""
+    """Return a judgement for scripts."""
     return {
         "name": row.name,
         "dimension": row.dimension,
@@ -199,12 +199,12 @@ def _text(rows: list[Judgement]) -> str:
 
 
 def _seconds(row: Judgement) -> list[str]:
-    """Nothing of a model that was fitted before."""
+    """Return the seconds of a fit; nothing for a model that was fitted before."""
     return [] if np.isnan(row.fit_seconds) else [f"{row.fit_seconds:.2f}"]
 
 
 def _confusion_text(row: Judgement, classifier: str) -> str:
-    """Per class and the confusion matrix; of many classes those with most errors."""
+    """Return the confusion matrix; of many classes the pairs with most errors."""
     classes, counts, right = row.classes, row.confusion(classifier), row.per_class(classifier)
     if len(classes) <= 16:
         head = ["true \\ given", *(label[:8] for label in classes), "right %"]

@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Rows and what was learned go to files of their own, which can be written; said before the work."""
+    """Refuse files that cannot be written, and one file for two things, before the work begins."""
     for name in ("save", "like"):
         other = getattr(arguments, name)
         if other is not None and pathlib.Path(other).resolve() == pathlib.Path(arguments.output).resolve():
@@ -109,7 +109,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def _known(arguments: argparse.Namespace) -> ModelFile | None:
-    """What --like names; without it the choices that were left out get their defaults."""
+    """Return what --like names; without it give the choices that were left out their defaults."""
     if arguments.like is None:
         for name, value in _CHOICES.items():
             if getattr(arguments, name) is None:
@@ -149,7 +149,7 @@ _OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
 
 
 def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int) -> tuple[Any, Any, Any]:
-    """Descriptors, codebook and pyramid: those already learned, or new ones."""
+    """Return descriptors, codebook and pyramid: those already learned, or new ones."""
     from ...images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 
     if known is None:
@@ -177,7 +177,7 @@ class _Described:
 def _described(
     files: list[pathlib.Path], known: ModelFile | None, arguments: argparse.Namespace, terminal: Terminal
 ) -> _Described:
-    """Rows of pictures by what is known, or by what is learned from them."""
+    """Return rows of pictures by what is known, or by what is learned from them."""
     from ...images import UnreadableImageError
 
     descriptors, words, pyramid = _stages(known, arguments, int(terminal.lively))
@@ -219,7 +219,7 @@ def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
 
 
 def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]]:
-    """Principal components of the rows, scaled to unit norm; nothing if none are asked for."""
+    """Return principal components of the rows, scaled to unit norm; nothing if none are asked for."""
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import Normalizer
 
@@ -235,7 +235,7 @@ def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]
 
 
 def _digest(stages: dict[str, Any]) -> str:
-    """A number that tells these rows from those of other descriptors, codebooks and components."""
+    """Return a digest of descriptors, codebook and components."""
     digest = hashlib.sha256()
     for stage in (stages[name] for name in _STAGES):
         choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
@@ -247,7 +247,7 @@ def _digest(stages: dict[str, Any]) -> str:
 
 
 def _at_rest(learned: ModelFile) -> ModelFile:
-    """Without what belongs to this run alone: threads, progress, pictures left out."""
+    """Return what was learned without what belongs to this run: threads, progress, pictures left out."""
     descriptors, words, pyramid = (learned.model[name] for name in _STAGES)
     descriptors.set_params(on_error="raise")
     words.set_params(n_jobs=None, verbose=0)

@@ -146,7 +146,7 @@ def _check_classes(criterion: Criterion, dataset: Dataset) -> None:
 
 
 def summary(dataset: Dataset) -> dict[str, Any]:
-    """What a model file remembers of the samples."""
+    """Return what a model file keeps of the samples."""
     return {
         "source": dataset.source,
         "n_samples": len(dataset.X),
@@ -158,7 +158,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
 
 
 def describe(dataset: Dataset) -> str:
-    """One line about samples."""
+    """Return one line about samples."""
     form = "{}x{} images".format(*dataset.shape) if dataset.shape else f"samples of {dataset.X.shape[1]} numbers"
     if dataset.y is None or dataset.y.dtype.kind == "f" or dataset.y.ndim > 1:
         return f"{len(dataset.X)} {form}"

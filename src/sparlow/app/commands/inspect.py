@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def describe(held: SavedModel) -> dict[str, Any]:
-    """The facts about a saved model."""
+    """Return the facts about a saved model."""
     model = held.model
     labels = held.training_labels()
     classed = labels is not None and labels.ndim == 1 and labels.dtype.kind != "f"

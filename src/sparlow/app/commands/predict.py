@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def labels_given(held: SavedModel, dataset: Dataset, classifier: str) -> Array:
-    """The labels that a classifier trained on the embedding of the training samples gives to others."""
+    """Return the labels that a classifier, trained on the embedding of the training samples, gives to others."""
     known = held.training_labels()
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give: sparlow transform embeds.")
@@ -78,7 +78,7 @@ def labels_given(held: SavedModel, dataset: Dataset, classifier: str) -> Array:
 
 
 def _columns(found: Array, dataset: Dataset, what: str) -> dict[str, Any]:
-    """Names, if there are any, and labels or targets."""
+    """Return names, if there are any, and labels or targets."""
     columns: dict[str, Any] = {} if dataset.names is None else {"name": list(dataset.names)}
     if found.ndim == 1:
         return {**columns, what: found.tolist()}

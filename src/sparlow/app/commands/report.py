@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 def _judged(
     arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
-    """The model and its rivals on samples not learned from, and how that was done; none without class labels."""
+    """Judge the model and its rivals on samples not learned from, and say how; nothing without class labels."""
     y = dataset.y
     if y is None or y.ndim > 1 or y.dtype.kind == "f":
         return [], ""
@@ -115,7 +115,7 @@ def _judged(
 
 
 def _strange(held: SavedModel, new: Dataset) -> str:
-    """What to say where the model knows none of the labels of new samples, so that it cannot be judged by them."""
+    """Return a warning where the model knows none of the labels of new samples, or an empty text."""
     known = held.training_labels()
     if known is None or not np.any(known_rows(new.y)):
         return ""
@@ -153,7 +153,7 @@ def _with_train(
 
 
 def _read_train(arguments: argparse.Namespace, held: SavedModel) -> Dataset:
-    """TRAIN, by its own part and labels and otherwise as DATA is read."""
+    """Read TRAIN: by its own part and labels, otherwise as DATA."""
     part = arguments.train_part or ("train" if arguments.train.lower().endswith(".npz") else None)
     own = {"part": part, "labels": arguments.train_labels}
     train = read_data(argparse.Namespace(**{**vars(arguments), **own}), arguments.train, held)
@@ -163,7 +163,7 @@ def _read_train(arguments: argparse.Namespace, held: SavedModel) -> Dataset:
 
 
 def _doubts(held: SavedModel, dataset: Dataset, train: Dataset) -> list[str]:
-    """What speaks against the accuracies on DATA of a model learned from TRAIN."""
+    """Return what speaks against the accuracies on DATA of a model learned from TRAIN."""
     seen = int(dataset.seen_by(held).sum())  # all or none: of some the new ones are here
     doubts = [said_of_seen(seen, len(dataset.X))] if seen else []
     if "fingerprint" in held.data and not train.taught(held):

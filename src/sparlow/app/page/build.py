@@ -33,7 +33,7 @@ def report(
     max_points: int = 10_000,
     title: str | None = None,
 ) -> str:
-    """The page of a fitted model.
+    """Return the page of a fitted model.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _short_name(source: str) -> str:
 
 
 def _classes(y: Array | None) -> tuple[Array, list[str]]:
-    """A number for each sample, 65535 where it has no class, and the names of the classes."""
+    """Return a number for each sample, 65535 where it has no class, and the names of the classes."""
     if y is None or y.ndim > 1 or y.dtype.kind == "f":
         return np.full(0 if y is None else len(y), packing.NONE), []
     known = known_rows(y)
@@ -107,7 +107,7 @@ def _payload(
     classes: list[str],
     shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """Everything that the script draws from."""
+    """Return everything that the script draws from."""
     model, n = held.model, len(shown.X)
     numbers = numbers if len(numbers) == n else np.full(n, packing.NONE)
     atoms = packing.vectors(model.dictionary_, shape)
@@ -264,14 +264,14 @@ def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, A
 
 
 def _accuracies(judgements: Sequence[Judgement], seen: bool) -> dict[str, str]:
-    """Those of the model, with the samples they are of."""
+    """Return the accuracies of the model, and which samples they are of."""
     where = "on samples it learned from" if seen else "held out"
     found = judgements[0].accuracies() if judgements else {}
     return {f"{which}, {where}": f"{100 * share:.2f} %" for which, share in found.items()}
 
 
 def _rounded(value: Any) -> str:
-    """Text in which long numbers are cut to four digits."""
+    """Return text in which long numbers are cut to four digits."""
     return re.sub(r"\d+\.\d{5,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", str(value))
 
 

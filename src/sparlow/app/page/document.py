@@ -38,12 +38,12 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """What links to the section name."""
+        """Return the name that links use."""
         return re.sub(r"\W+", "-", self.title.lower()).strip("-") or "section"
 
 
 def resource(name: str) -> str:
-    """The text of a file that ships with this room."""
+    """Return the text of a file that ships with the page."""
     return importlib.resources.files(__package__).joinpath("resources", name).read_text(encoding="utf-8")
 
 
@@ -57,7 +57,7 @@ def document(
     scripts: Sequence[str] = (),
     footer: str = "",
 ) -> str:
-    """A page that opens without a network.
+    """Return a page that opens without a network.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _card(part: Section) -> str:
 
 
 def _safe_json(data: Any) -> str:
-    """JSON that cannot end the element it stands in."""
+    """Return JSON that cannot end the element it stands in."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -136,7 +136,7 @@ def _safe_json(data: Any) -> str:
 def table(
     rows: Iterable[Sequence[Any]], head: Sequence[Any] = (), *, caption: str = "", strong: Iterable[int] = ()
 ) -> str:
-    """Rows as an HTML table; numbers stand to the right, cells are escaped, ``**cells**`` are strong.
+    """Return rows as an HTML table; numbers stand to the right, cells are escaped, ``**cells**`` are strong.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _numeric(cell: Any) -> bool:
 
 
 def _plain(cell: Any) -> str:
-    """The text of a cell without the marks of a strong one."""
+    """Return the text of a cell without the marks of a strong one."""
     text = str(cell).strip()
     return text[2:-2] if re.fullmatch(r"\*\*.+\*\*", text) else text
 
@@ -185,7 +185,7 @@ def _cell(cell: Any, tag: str, right: bool) -> str:
 
 
 def figure(picture: bytes | str, caption: str = "", *, description: str = "") -> str:
-    """A picture inside the page: PNG, JPEG or WebP bytes, or SVG text.
+    """Return a picture inside the page: PNG, JPEG or WebP bytes, or SVG text.
 
     Parameters
     ----------
@@ -207,12 +207,12 @@ def figure(picture: bytes | str, caption: str = "", *, description: str = "") ->
 
 
 def data_uri(content: bytes, kind: str) -> str:
-    """Bytes as a ``data:`` address."""
+    """Return bytes as a ``data:`` address."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, words: str = "") -> str:
-    """A line with dots over whole steps.
+    """Draw a line with dots over whole steps.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def _range(y: Array) -> tuple[float, float]:
 
 
 def _levels(low: float, high: float, bottom: float, top: float) -> list[tuple[float, float]]:
-    """Round values within the range, three to six of them, and where they are drawn."""
+    """Return three to six round values within the range, and where they are drawn."""
     rough = (high - low) / 4
     power = 10.0 ** np.floor(np.log10(rough))
     step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
@@ -286,7 +286,7 @@ def _mark(X: Array, Y: Array, x: Array, marked: int | None, words: str, wide: in
 
 
 def confusion(counts: Array, classes: Sequence[str], title: str) -> str:
-    """Counts (c, c) as a grid, true classes down and labels given across; shades follow the share of a row."""
+    """Draw counts (c, c) as a grid, true classes down and labels given across; shades follow the share of a row."""
     c = len(classes)
     side = 44 if c <= 12 else 30 if c <= 24 else max(6, 720 // c)
     named = c <= 40

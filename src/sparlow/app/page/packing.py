@@ -28,7 +28,7 @@ _SHRINKAGE = 0.01  # of the scatter within classes, which single samples leave w
 
 
 def packed(values: Array, kind: Any) -> str:
-    """Numbers as base64 of their little-endian bytes."""
+    """Return numbers as base64 of their little-endian bytes."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()
 
 
@@ -41,13 +41,13 @@ def _image() -> Any:
 
 
 def fitted(shape: Shape, side: int) -> Shape:
-    """The shape scaled so that its longer side is ``side`` at most."""
+    """Return the shape scaled so that its longer side is at most ``side``."""
     scale = min(1.0, side / max(shape))
     return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
 
 
 def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
-    """Images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
+    """Return images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
     if target == shape:
         return np.asarray(vectors, np.float32)
     Image = _image()
@@ -59,7 +59,7 @@ def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
 
 
 def sprite(X: Array, shape: Shape) -> dict[str, Any]:
-    """All samples as thumbnails on one sheet, each over its own range of grey."""
+    """Draw all samples as thumbnails on one sheet, each over its own range of grey."""
     n = len(X)
     side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // n)))
     height, width = small = fitted(shape, side)
@@ -77,7 +77,7 @@ def sprite(X: Array, shape: Shape) -> dict[str, Any]:
 
 
 def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
-    """Atoms or factors as bytes with a scale for each; None where they would be too many."""
+    """Return atoms or factors as bytes with a scale for each; None where they would be too many."""
     small = None if shape is None else fitted(shape, _LARGEST_ATOM)
     values = np.asarray(rows, np.float32) if shape is None or small is None else resized(rows, shape, small)
     if values.size > _MOST_NUMBERS:
@@ -93,7 +93,7 @@ def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
 
 
 def profiles(X: Array) -> dict[str, Any] | None:
-    """Samples that are no images, each over its own range; None where they would be too many."""
+    """Return samples that are no images, each over its own range; None where they would be too many."""
     if X.size > _MOST_NUMBERS:
         return None
     scale = np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-12) / 127
@@ -101,7 +101,7 @@ def profiles(X: Array) -> dict[str, Any] | None:
 
 
 def codes(matrix: Any) -> dict[str, Any]:
-    """Sparse codes (n, r), of each sample the largest first, at most 64 of them; and how many it has in all."""
+    """Return the 64 largest codes of each sample, the largest first, and how many it has in all."""
     matrix = matrix.tocsr()
     counts = np.diff(matrix.indptr)
     row = np.repeat(np.arange(len(counts)), counts)
@@ -121,7 +121,7 @@ def codes(matrix: Any) -> dict[str, Any]:
 
 
 def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
-    """How many samples use each atom, and the class that uses it most (−1 without classes)."""
+    """Return how many samples use each atom, and the class that uses it most (−1 without classes)."""
     amounts = abs(matrix)
     total = np.asarray(amounts.sum(axis=0)).ravel()
     share = np.asarray((amounts > 0).sum(axis=0)).ravel() / matrix.shape[0]
@@ -138,7 +138,7 @@ def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
 
 
 def perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
-    """Ways to look at an embedding (n, l); ``classes`` are numbers, 65535 where a sample has none."""
+    """Return ways to look at an embedding (n, l); ``classes`` are numbers, 65535 where a sample has none."""
     width = Z.shape[1]
     if width == 1:
         spread = np.random.default_rng(0).uniform(-0.5, 0.5, len(Z)) * (np.ptp(Z) or 1.0)
@@ -176,7 +176,7 @@ def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
 
 
 def _view(name: str, coordinates: Array, axes: list[str], note: str) -> dict[str, Any]:
-    """Coordinates as 16-bit numbers around the middle of their box, with half its width and height and its radius."""
+    """Return coordinates as 16-bit numbers around the middle of their box, with its half sides and radius."""
     dimensions = coordinates.shape[1]
     full = np.zeros((len(coordinates), 3))
     full[:, :dimensions] = coordinates - (coordinates.min(axis=0) + coordinates.max(axis=0)) / 2
