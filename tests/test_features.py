@@ -1,12 +1,14 @@
 """``sparlow features``: pictures to rows that the other commands read."""
 
 import shutil
+import signal
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from sparlow.app import main
+from sparlow.app.commands import features
 from tests import cases
 from tests.test_cli import run
 
@@ -238,3 +240,19 @@ def test_few_words_are_enough(pictures, tmp_path, capsys):
     code, told, said = run(capsys, "features", pictures, "-o", tmp_path / "r.npz", "--words", 4, "--jobs", 1)
     assert (code, said) == (0, "")
     assert told["n_samples"] == 15
+
+
+def test_ctrl_c_while_rows_are_written_loses_none(pictures, tmp_path, capsys, monkeypatch):
+    write = features.write_npz
+
+    def interrupted(path, arrays):
+        signal.raise_signal(signal.SIGINT)
+        write(path, arrays)
+
+    monkeypatch.setattr(features, "write_npz", interrupted)
+    words = ["features", pictures, "-o", tmp_path / "r.npz", "--save", tmp_path / "f", *TINY]
+    assert main([*map(str, words)]) == 130
+    assert "what was learned is saved first" in capsys.readouterr().err
+    assert len(np.load(tmp_path / "r.npz")["X"]) == 15
+    monkeypatch.undo()
+    assert main(["features", str(pictures), "-o", str(tmp_path / "again.npz"), "--like", str(tmp_path / "f")]) == 0

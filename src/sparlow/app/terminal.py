@@ -90,7 +90,7 @@ class Interrupts:
         first, self.came = not self.came, True
         if first and not self._held:
             raise KeyboardInterrupt
-        self._terminal.warn("stopping; the model is saved first.")
+        self._terminal.warn("stopping; what was learned is saved first.")
 
     def hold(self) -> None:
         """Let no interrupt through any more."""

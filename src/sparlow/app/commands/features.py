@@ -17,7 +17,7 @@ from ..arguments import SEED, threads, whole
 from ..dataset import DataError, readable
 from ..outputs import writable, write_npz
 from ..readers import pictures_with_classes, say_unreadable
-from ..terminal import INTERRUPTED, OK, Terminal, UserError
+from ..terminal import INTERRUPTED, OK, Interrupts, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
 EXAMPLES = """\
@@ -85,16 +85,18 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     arrays: dict[str, Any] = {"X": found.rows, "names": names, "features": np.array(found.learned.data["features"])}
     if labels:
         arrays["y"] = np.array(labels)[found.kept]
-    write_npz(path, arrays)
-    if arguments.save is not None:
-        save(_at_rest(found.learned), arguments.save)
+    with Interrupts(terminal) as interrupts:
+        interrupts.hold()
+        write_npz(path, arrays)
+        if arguments.save is not None:
+            save(_at_rest(found.learned), arguments.save)
     count, width = found.rows.shape
     payload = {"output": str(path), "n_samples": count, "width": width, "skipped": found.skipped}
     left = f", {len(found.skipped)} left out" if found.skipped else ""
     also = "" if arguments.save is None else f"; for new pictures: --like {arguments.save}"
     told = f"{count} picture{'s' if count > 1 else ''}, {width} numbers each"
     terminal.result(payload, f"{path}: {told}{left}{also}")
-    return OK
+    return INTERRUPTED if interrupts.came else OK
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
