@@ -149,7 +149,9 @@ def test_missing_values_are_named_by_their_line(tmp_path):
         read(path)
     assert "--label-column" not in str(caught.value)
     path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
-    with pytest.raises(DataError, match=r"line 4: column 'b' has 'x', which is not a number\.$"):
+    with pytest.raises(
+        DataError, match=r"line 4: column 'b' has 'x', which is not a number; --drop b leaves it out\.$"
+    ):
         read(path)
     path.write_text("a,b\n1,2\n3,\n")  # a column of numbers is not labels for want of one
     with pytest.raises(DataError, match=r"line 3: the value in column 'b' is missing.*--label-column b"):

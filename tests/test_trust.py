@@ -470,6 +470,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda step: type(step).__name__)
 def test_pipelines_of_usual_steps_are_loaded(classifier, tmp_path):
     whole = make_pipeline(StandardScaler(), PCA(20), small(), clone(classifier)).fit(X, Y)
@@ -489,6 +490,7 @@ def every_command(model, data, folder, more=()):
     return np.load(folder / "labels.npy")
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_pipeline(tmp_path, capsys):
     whole = make_pipeline(StandardScaler(), PCA(20), small(), LogisticRegression(max_iter=1000)).fit(X, Y)
     save(whole, tmp_path / "m.sparlow")

@@ -143,7 +143,7 @@ def _table(
         raise DataError(f"{path} has no columns left to use.")
     labelled = at is not None or how.labels is not None
     used = {names[place] if names else place: columns[place] for place in rest}
-    _refuse_missing(used, path, lines)
+    _refuse_missing(used, path, lines, labelled)
     X = np.column_stack([_numbers(column, name, path, lines, labelled) for name, column in used.items()])
     own = None if called is None else tuple(map(str, columns[called]))
     return Dataset(X, y, how.size, None if names is None else tuple(names[place] for place in rest), own)
@@ -162,7 +162,7 @@ def _chosen(rest: list[int], names: list[str] | None, path: pathlib.Path, how: R
     return [place for place in kept if place not in dropped]
 
 
-def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[int] | None) -> None:
+def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[int] | None, labelled: bool) -> None:
     """Count the missing values of every column, and refuse them all at once."""
     gaps = {name: gap for name, column in columns.items() if (gap := _gaps(column)).any()}
     if not gaps:
@@ -173,7 +173,7 @@ def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[i
     more = f" and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
     raise DataError(
         f"{path}, {where}: the value in column {[*gaps][first]!r} is missing. In all: {listed}{more}. Fill them in, "
-        f"or leave the columns out: --drop {' '.join(map(str, [*gaps][:10]))}."
+        f"or leave the columns out: --drop {' '.join(map(str, [*gaps][:10]))}.{_or_labels([*gaps][first], labelled)}"
     )
 
 
@@ -247,8 +247,11 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
         bad = next((row for row, cell in enumerate(column) if not is_number(str(cell))), 0)
     where = f"row {bad} (from 0)" if lines is None else f"line {lines[bad]}"
     said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number; --drop {name} leaves it out."
-    advice = "" if labelled else f" If it is the column of labels say --label-column {name}."
-    raise DataError(f"{path}, {said}{advice}")
+    raise DataError(f"{path}, {said}{_or_labels(name, labelled)}")
+
+
+def _or_labels(name: Any, labelled: bool) -> str:
+    return "" if labelled else f" If {name} is the column of labels, say --label-column {name}."
 
 
 def _label_position(
