@@ -10,12 +10,12 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import SparLow, encode, load, models, save
-from sparlow.cli import main
+from sparlow.app import main
+from sparlow.app.dataset import Dataset
+from sparlow.app.page import report
 from sparlow.defaults import default_prior
 from sparlow.estimators import start
-from sparlow.page import report
 from sparlow.priors import ElasticNet
-from sparlow.samples import Samples
 from sparlow.views import Pooling, Shifts, Views
 from tests import cases
 from tests.digits import X_NEW, X, Y, small
@@ -192,17 +192,6 @@ def test_scores_of_tables_warn_of_nothing(recwarn):
     assert not recwarn.list
 
 
-def test_files_from_before_there_were_views_are_read(tmp_path):
-    model = small("lda").fit(X, Y)
-    expected = model.transform(X_NEW)
-    del model.views
-    io = models.skops_io()
-    content = {"format": models.FORMAT, "version": "0.1.0"}
-    fields = {"model": model, "image_shape": None, "labels": None, "feature_names": None, "data": {}}
-    io.dump(content | fields, tmp_path / "old.sparlow")
-    np.testing.assert_array_equal(load(tmp_path / "old.sparlow").transform(X_NEW), expected)
-
-
 def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
     plain, pooled = default_prior(X, faithful=True), default_prior(X, faithful=True, views=True)
     assert pooled.l1 == pytest.approx(2 * plain.l1)
@@ -256,5 +245,5 @@ def test_command_line_says_where_views_of_a_saved_model_are_left_or_asked_for_an
 
 def test_the_page_says_that_codes_are_means(tmp_path):
     model = SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y)
-    page = report(models.ModelFile(model, (8, 8), Y), Samples(X, Y, (8, 8)))
+    page = report(models.ModelFile(model, (8, 8), Y), Dataset(X, Y, (8, 8)))
     assert "Codes are means over moved copies, Shifts(pixels=1, shape=None)" in page

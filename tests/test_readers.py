@@ -1,5 +1,6 @@
 """Samples from files of every kind come out the same; what cannot be read is named."""
 
+import gzip
 import warnings
 
 import numpy as np
@@ -7,7 +8,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from sparlow.samples import Reading, SamplesError, read, tidy_labels
+from sparlow.app.dataset import DataError, ReadOptions, tidy_labels
+from sparlow.app.readers import read
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((9, 6)), 3)
@@ -22,7 +24,7 @@ def test_arrays(tmp_path):
     np.testing.assert_array_equal(found.y, Y)
     assert found.shape is None
     assert found.source == str(tmp_path / "a.npz")
-    assert read(tmp_path / "a.npz", Reading(size=(2, 3))).shape == (2, 3)
+    assert read(tmp_path / "a.npz", ReadOptions(size=(2, 3))).shape == (2, 3)
     np.savez(tmp_path / "b.npz", images=(255 * X).astype(np.uint8).reshape(9, 2, 3), labels=WORDS)
     found = read(tmp_path / "b.npz")
     np.testing.assert_allclose(found.X, (255 * X).astype(np.uint8) / 255)
@@ -31,10 +33,10 @@ def test_arrays(tmp_path):
     np.save(tmp_path / "c.npy", X.astype(np.float32))
     (tmp_path / "labels.txt").write_text("\n".join(WORDS) + "\n")
     np.save(tmp_path / "labels.npy", Y)
-    found = read(tmp_path / "c.npy", Reading(labels=tmp_path / "labels.txt"))
+    found = read(tmp_path / "c.npy", ReadOptions(labels=tmp_path / "labels.txt"))
     assert found.X.dtype == np.float32
     assert found.y.tolist() == WORDS.tolist()
-    assert read(tmp_path / "c.npy", Reading(labels=tmp_path / "labels.npy")).y.tolist() == Y.tolist()
+    assert read(tmp_path / "c.npy", ReadOptions(labels=tmp_path / "labels.npy")).y.tolist() == Y.tolist()
     assert read(tmp_path / "c.npy").y is None
     colour = RNG.random((4, 2, 3, 3))
     np.save(tmp_path / "d.npy", colour)
@@ -44,11 +46,11 @@ def test_arrays(tmp_path):
 
 def test_files_of_two_parts(tmp_path):
     np.savez(tmp_path / "a.npz", X_train=X[:6], y_train=Y[:6], X_test=X[6:], y_test=Y[6:])
-    with pytest.raises(SamplesError, match="--part train, test or all"):
+    with pytest.raises(DataError, match="--part train, test or all"):
         read(tmp_path / "a.npz")
-    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="train")).X, X[:6])
-    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="test")).y, Y[6:])
-    np.testing.assert_array_equal(read(tmp_path / "a.npz", Reading(part="all")).X, X)
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", ReadOptions(part="train")).X, X[:6])
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", ReadOptions(part="test")).y, Y[6:])
+    np.testing.assert_array_equal(read(tmp_path / "a.npz", ReadOptions(part="all")).X, X)
 
 
 def frame(labels):
@@ -65,17 +67,17 @@ def test_tables(labels, suffix, tmp_path):
         frame(labels).to_parquet(path)
     else:
         frame(labels).to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
-    found = read(path, Reading(label_column="species"))
+    found = read(path, ReadOptions(label_column="species"))
     np.testing.assert_array_equal(found.X, X)
     assert found.y.tolist() == labels.tolist()
     assert found.feature_names == ("f0", "f1", "f2", "f3", "f4", "f5")
-    assert read(path, Reading(label_column="2")).y.tolist() == labels.tolist()
-    turned = read(path, Reading(label_column="species", columns=("f5", "f1")))
+    assert read(path, ReadOptions(label_column="2")).y.tolist() == labels.tolist()
+    turned = read(path, ReadOptions(label_column="species", columns=("f5", "f1")))
     np.testing.assert_array_equal(turned.X, X[:, [5, 1]])
-    with pytest.raises(SamplesError, match=r"lacks columns.*f9"):
-        read(path, Reading(label_column="species", columns=("f9",)))
-    with pytest.raises(SamplesError, match=r"no column 'colour'.*f0"):
-        read(path, Reading(label_column="colour"))
+    with pytest.raises(DataError, match=r"lacks columns.*f9"):
+        read(path, ReadOptions(label_column="species", columns=("f9",)))
+    with pytest.raises(DataError, match=r"no column 'colour'.*f0"):
+        read(path, ReadOptions(label_column="colour"))
 
 
 def test_labels_are_found_where_they_usually_are(tmp_path):
@@ -92,9 +94,9 @@ def test_labels_are_found_where_they_usually_are(tmp_path):
     numbers = pd.DataFrame(X, columns=range(6))
     numbers["y"] = Y
     numbers.to_csv(path, index=False)  # a header of numbers and one word
-    assert read(path, Reading(label_column="y")).y.tolist() == Y.tolist()
-    assert read(path, Reading(header=True)).y.tolist() == Y.tolist()
-    assert len(read(path, Reading(label_column="-1", header=False)).X) == 10
+    assert read(path, ReadOptions(label_column="y")).y.tolist() == Y.tolist()
+    assert read(path, ReadOptions(header=True)).y.tolist() == Y.tolist()
+    assert len(read(path, ReadOptions(label_column="-1", header=False)).X) == 10
 
 
 def test_headers_as_pandas_writes_them(tmp_path):
@@ -104,7 +106,7 @@ def test_headers_as_pandas_writes_them(tmp_path):
         table[name] = labels
         for index in (False, True):
             table.to_csv(path, index=index)
-            found = read(path, Reading(label_column="-1"))
+            found = read(path, ReadOptions(label_column="-1"))
             np.testing.assert_array_equal(found.X, X)
             assert found.y.tolist() == labels.tolist()
             assert found.feature_names == tuple("012345")
@@ -115,8 +117,8 @@ def test_headers_as_pandas_writes_them(tmp_path):
     path.write_text("1,2,ant\n3,4,bee\n")  # a word above words names nothing
     assert read(path).y.tolist() == ["ant", "bee"]
     path.write_text(",2,3\n1,4,5\n")  # nor does an empty cell
-    with pytest.raises(SamplesError, match="line 1: the value in column 0 is missing"):
-        read(path, Reading(label_column="1"))
+    with pytest.raises(DataError, match="line 1: the value in column 0 is missing"):
+        read(path, ReadOptions(label_column="1"))
 
 
 def test_columns_need_names_of_their_own(tmp_path):
@@ -128,31 +130,35 @@ def test_columns_need_names_of_their_own(tmp_path):
         ("p,p,q,q,y", "'p', 'q'"),
     ):
         path.write_text(f"{header}\n{','.join('1' for _ in header.split(','))}\n")
-        with pytest.raises(SamplesError, match=f"the header has {named} more than once.*rename"):
+        with pytest.raises(DataError, match=f"the header has {named} more than once.*rename"):
             read(path)
     path.write_text("p,,label\n1,2,0\n3,4,1\n")  # one without a name is found by having none
-    assert read(path, Reading(columns=("", "p"))).X.tolist() == [[2, 1], [4, 3]]
+    assert read(path, ReadOptions(columns=("", "p"))).X.tolist() == [[2, 1], [4, 3]]
     path.write_text("5,0,0\n3,0,7\n")  # no header: values repeat
     for column, labels in (("0", [5, 3]), ("2", [0, 7]), ("-1", [0, 7])):
-        found = read(path, Reading(label_column=column))
+        found = read(path, ReadOptions(label_column=column))
         assert (found.y.tolist(), found.feature_names) == (labels, None)
 
 
 def test_missing_values_are_named_by_their_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,label\n1,2,0\n\n3, ,1\n")  # a blank line counts
-    with pytest.raises(SamplesError, match=r"line 4: the value in column 'b' is missing\. Fill it in") as caught:
+    with pytest.raises(
+        DataError, match=r"line 4: the value in column 'b' is missing\. In all: 'b' \(1 of 2\)"
+    ) as caught:
         read(path)
     assert "--label-column" not in str(caught.value)
     path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
-    with pytest.raises(SamplesError, match=r"line 4: column 'b' has 'x', which is not a number\.$"):
+    with pytest.raises(
+        DataError, match=r"line 4: column 'b' has 'x', which is not a number; --drop b leaves it out\.$"
+    ):
         read(path)
     path.write_text("a,b\n1,2\n3,\n")  # a column of numbers is not labels for want of one
-    with pytest.raises(SamplesError, match=r"line 3: the value in column 'b' is missing.*--label-column b"):
+    with pytest.raises(DataError, match=r"line 3: the value in column 'b' is missing.*--label-column b"):
         read(path)
-    assert read(path, Reading(label_column="b")).y.tolist() == [2, -1]
+    assert read(path, ReadOptions(label_column="b")).y.tolist() == [2, -1]
     pd.DataFrame({"a": ["1", ""], "label": [0, 1]}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(SamplesError, match=r"row 1 \(from 0\): the value in column 'a' is missing"):
+    with pytest.raises(DataError, match=r"row 1 \(from 0\): the value in column 'a' is missing"):
         read(tmp_path / "a.parquet")
 
 
@@ -189,7 +195,7 @@ def test_missing_labels_are_told_from_a_label_of_minus_one(tmp_path):
         (tmp_path / f"{name}.txt").write_text(text)
     np.save(tmp_path / "x.npy", X[:4])
     for name, labels, missing in (("a", [1, -1, -1, -1], [2, 3]), ("b", ["ant", "-1", -1, "nan"], [2])):
-        found = read(tmp_path / "x.npy", Reading(labels=tmp_path / f"{name}.txt"))
+        found = read(tmp_path / "x.npy", ReadOptions(labels=tmp_path / f"{name}.txt"))
         assert found.y.tolist() == labels
         assert np.flatnonzero(found.bare).tolist() == missing
         assert found.take(np.array([3, 2])).bare.tolist() == found.bare[[3, 2]].tolist()
@@ -213,16 +219,16 @@ def test_folders_of_images(tmp_path):
     assert found.y.tolist() == WORDS.tolist()
     assert found.names[0] == "ant/0.png"
     np.testing.assert_allclose(found.X, np.array([np.round(255 * np.resize(v, 12)) for v in X]) / 255)
-    assert read(folder, Reading(unlabelled="bee")).y.tolist() == [-1 if w == "bee" else w for w in WORDS]
+    assert read(folder, ReadOptions(unlabelled="bee")).y.tolist() == [-1 if w == "bee" else w for w in WORDS]
     Image.new("RGB", (3, 4), (255, 0, 0)).save(folder / "top.png")
     found = read(folder)
     assert found.y.tolist() == [*WORDS.tolist(), -1]
     np.testing.assert_allclose(found.X[-1], 76 / 255)
     with pytest.warns(UserWarning, match="squeezed"):
-        small = read(folder, Reading(size=(2, 2)))
+        small = read(folder, ReadOptions(size=(2, 2)))
     assert small.X.shape == (10, 4)
     Image.new("L", (9, 9)).save(folder / "ant" / "large.png")
-    with pytest.raises(SamplesError, match=r"large.png is 9x9.*--size"):
+    with pytest.raises(DataError, match=r"large.png is 9x9.*--size"):
         read(folder)
 
 
@@ -230,9 +236,9 @@ def test_squeezed_and_large_images_are_spoken_of(tmp_path):
     make_folder(tmp_path / "small", size=(8, 6))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert read(tmp_path / "small", Reading(size=(4, 3))).shape == (4, 3)  # the same proportions
+        assert read(tmp_path / "small", ReadOptions(size=(4, 3))).shape == (4, 3)  # the same proportions
     with pytest.warns(UserWarning, match="were squeezed"):
-        read(tmp_path / "small", Reading(size=(4, 4)))
+        read(tmp_path / "small", ReadOptions(size=(4, 4)))
     make_folder(tmp_path / "large", size=(200, 150))
     with pytest.warns(UserWarning, match="30000 numbers each.*sparlow features"):
         read(tmp_path / "large")
@@ -241,7 +247,7 @@ def test_squeezed_and_large_images_are_spoken_of(tmp_path):
 def test_folders_of_parts_are_not_silently_classes(tmp_path):
     make_folder(tmp_path / "set" / "train")
     make_folder(tmp_path / "set" / "test")
-    with pytest.raises(SamplesError, match=r"parts of a set \(train, test\), not its classes: name one, .*set.train\."):
+    with pytest.raises(DataError, match=r"parts of a set \(train, test\), not its classes: name one, .*set.train\."):
         read(tmp_path / "set")
     make_folder(tmp_path / "zoos" / "berlin")
     make_folder(tmp_path / "zoos" / "wien")
@@ -269,8 +275,8 @@ def test_orientation_of_photographs_and_deep_images(tmp_path):
 
 def test_what_cannot_be_read_is_named(tmp_path):
     def refuse(match, path, **how):
-        with pytest.raises(SamplesError, match=match):
-            read(path, Reading(**how))
+        with pytest.raises(DataError, match=match):
+            read(path, ReadOptions(**how))
 
     refuse("no file or folder", tmp_path / "nothing")
     refuse("holds no images", tmp_path)
@@ -306,7 +312,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     refuse("cannot be read", tmp_path / "p.npy")
     (tmp_path / "f" / "a").mkdir(parents=True)
     (tmp_path / "f" / "a" / "x.png").write_bytes(b"nonsense")
-    refuse(r"x.png is not an image", tmp_path / "f")
+    refuse(r"x.png: it is not a picture", tmp_path / "f")
 
 
 def test_fingerprints_tell_samples_apart(tmp_path):
@@ -322,9 +328,9 @@ def test_one_image_is_a_sample_without_a_label(tmp_path):
     found, folder = read(tmp_path / "ant" / "a.png"), read(tmp_path)
     assert (found.shape, found.y, found.names) == ((6, 8), None, ("a.png",))
     np.testing.assert_array_equal(found.X, folder.X)
-    assert read(tmp_path / "ant" / "a.png", Reading(size=(3, 4))).X.shape == (1, 12)
+    assert read(tmp_path / "ant" / "a.png", ReadOptions(size=(3, 4))).X.shape == (1, 12)
     (tmp_path / "b.png").write_bytes(b"no picture")
-    with pytest.raises(SamplesError, match=r"b\.png is not an image that can be read"):
+    with pytest.raises(DataError, match=r"b\.png: it is not a picture"):
         read(tmp_path / "b.png")
 
 
@@ -338,7 +344,7 @@ def test_names_of_arrays_are_kept_where_each_sample_has_one(tmp_path):
         found = read(tmp_path / "a.npz")
         assert (found.names, found.features) == (None, "ant" if isinstance(names, str) else "")
     np.savez(tmp_path / "a.npz", X_train=X[:2], X_test=X[:3], names=["ant", "bee"])
-    assert read(tmp_path / "a.npz", Reading(part="train")).names is None
+    assert read(tmp_path / "a.npz", ReadOptions(part="train")).names is None
 
 
 def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
@@ -350,6 +356,91 @@ def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
     found = read(path)
     assert (found.names, found.y.tolist()) == (("ant.png", "bee.png"), ["small", "big"])
     path.write_text("name,z1\nant.png,1\nbee.png,3\n")
-    assert read(path, Reading(label_column="name")).y.tolist() == ["ant.png", "bee.png"]
+    assert read(path, ReadOptions(label_column="name")).y.tolist() == ["ant.png", "bee.png"]
     path.write_text("name,z1\n5,1\n6,3\n")  # numbers are a column like others
     assert read(path).feature_names == ("name", "z1")
+
+
+def test_damaged_arrays_and_objects_are_said_in_plain_words(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((20, 4)))
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"x\.npy cannot be read as a \.npy file: it is damaged or cut short"):
+        read(tmp_path / "x.npy")
+    np.savez(tmp_path / "o.npz", X=np.ones((2, 2)), y=np.array(["a", None], object))
+    with pytest.raises(DataError, match=r"it holds Python objects, which are not read\. Save arrays of numbers"):
+        read(tmp_path / "o.npz")
+
+
+def test_packed_tables_and_decimal_commas_are_read(tmp_path, monkeypatch):
+    text = "length;width;label\n1,5;-2,25e1;a\n2;3,0;b\n"
+    (tmp_path / "t.csv").write_text(text)
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write(text)
+    for name in ("t.csv", "t.csv.gz"):
+        found = read(tmp_path / name)
+        assert found.X.tolist() == [[1.5, -22.5], [2.0, 3.0]]
+        assert found.y.tolist() == ["a", "b"]
+        assert found.feature_names == ("length", "width")
+    (tmp_path / "u.csv").write_text("p,q\n1,5\n2,3\n")  # between commas a comma is no decimal one
+    assert read(tmp_path / "u.csv").X.tolist() == [[1, 5], [2, 3]]
+    with gzip.open(tmp_path / "bomb.csv.gz", "wb") as file:
+        file.write(b"p,q\n" + b"1,2\n" * 500_000)
+    monkeypatch.setenv("SPARLOW_MAX_BYTES", "1e6")
+    with pytest.raises(DataError, match=r"would grow.*SPARLOW_MAX_BYTES"):
+        read(tmp_path / "bomb.csv.gz")
+    (tmp_path / "broken.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match=r"cannot be read as a \.csv\.gz file"):
+        read(tmp_path / "broken.csv.gz")
+
+
+def test_columns_are_chosen_and_left_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("p,q,r,word,label\n1,2,3,u,0\n4,5,6,v,1\n")
+    with pytest.raises(DataError, match=r"column 'word' has 'u', which is not a number; --drop word leaves it out"):
+        read(path)
+    found = read(path, ReadOptions(drop=("word",)))
+    assert found.feature_names == ("p", "q", "r")
+    found = read(path, ReadOptions(use=("r", "p")))
+    assert found.X.tolist() == [[3, 1], [6, 4]]
+    assert found.y.tolist() == [0, 1]
+    assert read(path, ReadOptions(use=("r", "p"), drop=("p",))).feature_names == ("r",)
+    with pytest.raises(DataError, match="--columns names 's', but the columns of numbers are p, q, r, word"):
+        read(path, ReadOptions(use=("s",)))
+    with pytest.raises(DataError, match="--drop names 's'"):
+        read(path, ReadOptions(drop=("s",)))
+    with pytest.raises(DataError, match="no columns left"):
+        read(path, ReadOptions(use=("p",), drop=("p",)))
+    (tmp_path / "bare.csv").write_text("1,2,3\n4,5,6\n")
+    assert read(tmp_path / "bare.csv", ReadOptions(drop=("1",))).X.tolist() == [[1, 3], [4, 6]]
+
+
+def test_missing_values_are_counted_by_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("p,q,r,label\n1,2,3,0\n,5,,1\n7,8,,0\n")
+    said = r"line 3: the value in column 'p' is missing\. In all: 'p' \(1 of 3\), 'r' \(2 of 3\)\..*--drop p r\."
+    with pytest.raises(DataError, match=said):
+        read(path)
+    assert read(path, ReadOptions(drop=("p", "r"))).X.tolist() == [[2], [5], [8]]
+
+
+def test_broken_pictures_are_named_at_once_or_left_out(tmp_path):
+    for name in ("a/1.png", "a/2.png", "b/3.png", "b/4.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(np.full((8, 8), 9, np.uint8)).save(tmp_path / name)
+    for name in ("a/0.png", "b/5.png", "b/6.png"):
+        (tmp_path / name).write_text("no picture")
+    said = (
+        r"0\.png: it is not a picture.* Nor can .*5\.png, .*6\.png be read\. With --skip such pictures are left out\."
+    )
+    with pytest.raises(DataError, match=said):
+        read(tmp_path, ReadOptions(n_jobs=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = read(tmp_path, ReadOptions(skip=True))
+    assert [str(warning.message).startswith("left out: Cannot use") for warning in caught] == [True] * 3
+    assert found.names == ("a/1.png", "a/2.png", "b/3.png", "b/4.png")
+    assert found.y.tolist() == ["a", "a", "b", "b"]
+    for name in found.names:
+        (tmp_path / name).write_text("no picture")
+    with warnings.catch_warnings(action="ignore"), pytest.raises(DataError, match="None of the 7 pictures"):
+        read(tmp_path, ReadOptions(skip=True))

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import clone
 
-from ..evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
-from ..models import ModelFile
+from ...evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
+from ..arguments import add_data, share, whole
+from ..dataset import Dataset
+from ..outputs import writable, write_text
 from ..page import report
-from ..samples import Samples
-from .arguments import add_data, read_data, read_model, share, whole, writable
+from ..saved import SavedModel, read_data, read_model
+from ..terminal import OK, WORK_FAILED, Terminal, UserError
 from .evaluate import check_labels_known, judge_saved, said_of_seen
-from .terminal import OK, WORK_FAILED, Terminal, UserError
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
 EXAMPLES = """\
@@ -31,7 +32,7 @@ with the same parameters and the rivals learn from the rest. The file opens with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
     parser.add_argument(
         "data", metavar="DATA", help="samples to show: .npz, .npy, .csv, .parquet or a folder of images"
@@ -62,24 +63,24 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.train is None and (arguments.train_part or arguments.train_labels):
         raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
-    samples = read_data(arguments, arguments.data, held)
-    rows, protocol = _judged(arguments, held, samples, terminal)
-    seen = arguments.train is not None and bool(held.has_seen(samples).all())
+    dataset = read_data(arguments, arguments.data, held)
+    rows, protocol = _judged(arguments, held, dataset, terminal)
+    seen = arguments.train is not None and bool(dataset.seen_by(held).all())
     text = report(
         held,
-        samples,
+        dataset,
         judgements=rows,
         protocol=protocol,
         seen=seen,
         max_points=arguments.max_points,
         title=arguments.title,
     )
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
     size = os.path.getsize(path)
     payload = {
         "output": str(path),
         "bytes": size,
-        "n_samples": len(samples.X),
+        "n_samples": len(dataset.X),
         "protocol": protocol,
         "accuracy": {row.name: row.accuracies() for row in rows},
     }
@@ -88,33 +89,33 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _judged(
-    arguments: argparse.Namespace, held: ModelFile, samples: Samples, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
-    """The model and its rivals on samples not learned from, and how that was done; none without class labels."""
-    y = samples.y
+    """Judge the model and its rivals on samples not learned from, and say how; nothing without class labels."""
+    y = dataset.y
     if y is None or y.ndim > 1 or y.dtype.kind == "f":
         return [], ""
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
         if arguments.train is not None:
-            return _with_train(arguments, held, samples, name, terminal)
-        new = samples.take(np.flatnonzero(~held.has_seen(samples)))
+            return _with_train(arguments, held, dataset, name, terminal)
+        new = dataset.take(np.flatnonzero(~dataset.seen_by(held)))
         strange = _strange(held, new)
         if strange:
             terminal.warn(strange)
         elif len(new.X) and "fingerprint" in held.data and held.training_labels() is not None:
             rows = [judge_saved(held, new, arguments.classifiers, terminal)]
-            known = len(samples.X) - len(new.X)
+            known = len(dataset.X) - len(new.X)
             but = f" that it was not learned from ({known:,} others it was)" if known else ""
-            return rows, f"The saved model on the {len(new.X):,} samples of {samples.source}{but}. {_NO_RIVALS}"
-        rows, protocol = _with_split(arguments, held, samples, name, terminal)
+            return rows, f"The saved model on the {len(new.X):,} samples of {dataset.source}{but}. {_NO_RIVALS}"
+        rows, protocol = _with_split(arguments, held, dataset, name, terminal)
         return rows, f"{protocol} Beware: {strange}" if strange else protocol
     except ValueError as error:
         raise UserError(str(error), WORK_FAILED) from error
 
 
-def _strange(held: ModelFile, new: Samples) -> str:
-    """What to say where the model knows none of the labels of new samples, so that it cannot be judged by them."""
+def _strange(held: SavedModel, new: Dataset) -> str:
+    """Return a warning where the model knows none of the labels of new samples, or an empty text."""
     known = held.training_labels()
     if known is None or not np.any(known_rows(new.y)):
         return ""
@@ -128,31 +129,31 @@ _NO_RIVALS = "Rivals need the samples that it was learned from: --train names th
 
 
 def _with_train(
-    arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
     train = _read_train(arguments, held)
-    if train.fingerprint == samples.fingerprint:
+    if train.fingerprint == dataset.fingerprint:
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
-    known = held.has_seen(samples) | np.isin(samples.marks, train.marks)
+    known = dataset.seen_by(held) | np.isin(dataset.marks, train.marks)
     if known.any() and not known.all():
-        terminal.warn(f"{known.sum()} of these {len(samples.X)} samples the model or TRAIN knows: they are left out.")
-        samples = samples.take(np.flatnonzero(~known))
-    elif known.any() and not held.has_seen(samples).all():
+        terminal.warn(f"{known.sum()} of these {len(dataset.X)} samples the model or TRAIN knows: they are left out.")
+        dataset = dataset.take(np.flatnonzero(~known))
+    elif known.any() and not dataset.seen_by(held).all():
         raise UserError("The model or TRAIN knows all samples of DATA: there is none to judge by.")
-    check_labels_known(train.y, samples, train.source, terminal)
-    protocol = f"The saved model on the {len(samples.X):,} samples of {samples.source}; training: {train.source}."
-    for said in _doubts(held, samples, train):
+    check_labels_known(train.y, dataset, train.source, terminal)
+    protocol = f"The saved model on the {len(dataset.X):,} samples of {dataset.source}; training: {train.source}."
+    for said in _doubts(held, dataset, train):
         terminal.warn(said)
         protocol += f" Beware: {said}"
-    rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(samples.X), samples.y,
+    rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(dataset.X), dataset.y,
                   classifiers=arguments.classifiers)]  # fmt: skip
     if arguments.rivals:
-        rows += _followed(compare({}, train.X, train.y, samples.X, samples.y, arguments.classifiers), terminal, 0)
+        rows += _followed(compare({}, train.X, train.y, dataset.X, dataset.y, arguments.classifiers), terminal, 0)
     return rows, protocol
 
 
-def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
-    """TRAIN, by its own part and labels and otherwise as DATA is read."""
+def _read_train(arguments: argparse.Namespace, held: SavedModel) -> Dataset:
+    """Read TRAIN: by its own part and labels, otherwise as DATA."""
     part = arguments.train_part or ("train" if arguments.train.lower().endswith(".npz") else None)
     own = {"part": part, "labels": arguments.train_labels}
     train = read_data(argparse.Namespace(**{**vars(arguments), **own}), arguments.train, held)
@@ -161,11 +162,11 @@ def _read_train(arguments: argparse.Namespace, held: ModelFile) -> Samples:
     return train
 
 
-def _doubts(held: ModelFile, samples: Samples, train: Samples) -> list[str]:
-    """What speaks against the accuracies on DATA of a model learned from TRAIN."""
-    seen = int(held.has_seen(samples).sum())  # all or none: of some the new ones are here
-    doubts = [said_of_seen(seen, len(samples.X))] if seen else []
-    if "fingerprint" in held.data and not held.learned_from(train):
+def _doubts(held: SavedModel, dataset: Dataset, train: Dataset) -> list[str]:
+    """Return what speaks against the accuracies on DATA of a model learned from TRAIN."""
+    seen = int(dataset.seen_by(held).sum())  # all or none: of some the new ones are here
+    doubts = [said_of_seen(seen, len(dataset.X))] if seen else []
+    if "fingerprint" in held.data and not train.taught(held):
         doubts.append(
             f"the model was learned from other samples ({held.data.get('n_samples', '?')} of "
             f"{held.data.get('source', 'an unknown file')}) than TRAIN ({len(train.X)} of {train.source})."
@@ -174,17 +175,17 @@ def _doubts(held: ModelFile, samples: Samples, train: Samples) -> list[str]:
 
 
 def _with_split(
-    arguments: argparse.Namespace, held: ModelFile, samples: Samples, name: str, terminal: Terminal
+    arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
-    assert samples.y is not None
-    known = np.flatnonzero(known_rows(samples.y))
-    test = known[split(samples.y[known], arguments.test_fraction)[1]]
-    train = np.setdiff1d(np.arange(len(samples.X)), test)
+    assert dataset.y is not None
+    known = np.flatnonzero(known_rows(dataset.y))
+    test = known[split(dataset.y[known], arguments.test_fraction)[1]]
+    train = np.setdiff1d(np.arange(len(dataset.X)), test)
     model, start = held.model, ""
     if not isinstance(model.dictionary, str):  # learned from samples of which some may be held out here
         model = clone(model).set_params(dictionary="ksvd", n_atoms=model.n_atoms_)
         start = " Its first dictionary is K-SVD's: the saved model's may have seen the others."
-    found = compare({name: model}, samples.X[train], samples.y[train], samples.X[test], samples.y[test],
+    found = compare({name: model}, dataset.X[train], dataset.y[train], dataset.X[test], dataset.y[test],
                     arguments.classifiers)  # fmt: skip
     rows = _followed(found, terminal, 1) if arguments.rivals else [next(found)]
     protocol = (

@@ -1,4 +1,4 @@
-"""``python -m sparlow.cli``."""
+"""Run the command line: ``python -m sparlow.app``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line: ``sparlow fit | transform | predict | evaluate | inspect | report | features``.
+"""The commands ``sparlow fit | transform | predict | evaluate | inspect | report | features``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ..models import VERSION
+from ...models import VERSION
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 from . import evaluate, features, fit, inspect, predict, report, transform
-from .terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,
@@ -47,14 +48,14 @@ exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that says what is wrong without printing every option."""
+    """A parser that says what is wrong without printing every option."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USE, f"{self.prog}: error: {message}. {self.prog} --help lists what there is.\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     whole = _Parser(
         prog="sparlow",
         description="Small, telling image representations: sparse codes and a projection, learned together.",
@@ -102,7 +103,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: Exception, terminal: Terminal) -> int:
-    """The message of an error and its exit code."""
+    """Print the message of an error and return the exit code."""
     message = " ".join(str(error).split())
     if isinstance(error, UserError):
         terminal.error(message)
@@ -119,8 +120,14 @@ def _tell(error: Exception, terminal: Terminal) -> int:
 
 @contextlib.contextmanager
 def _warnings_as_lines(terminal: Terminal) -> Iterator[None]:
+    said = set()
+
     def show(message: Any, *_: Any, **__: Any) -> None:
-        terminal.warn(" ".join(str(message).split()))
+        text = " ".join(str(message).split())
+        kind = text if text.startswith("left out") else re.sub(r"\d+(\.\d+)?", "#", text)
+        if kind not in said:  # once, not once for each fold
+            said.add(kind)
+            terminal.warn(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

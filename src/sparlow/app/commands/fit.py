@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from ..criteria import Criterion, criterion_named
-from ..estimators import SparLow
-from ..evaluation import in_order, known_rows
-from ..models import ModelFile, save
-from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, views_of, writable
-from .terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
+from ...criteria import Criterion, criterion_named
+from ...estimators import SparLow
+from ...evaluation import in_order, known_rows
+from ...models import ModelFile, save, skops_io
+from ..arguments import add_data, add_model, build_model, views_of
+from ..dataset import Dataset
+from ..outputs import writable
+from ..saved import read_data, read_model, standardizer
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
@@ -27,7 +31,7 @@ Ctrl-C saves the best model so far (exit code 130)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("data", metavar="DATA", help="samples to learn from: .npz, .npy, .csv, .parquet or a folder")
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the file to write, usually *.sparlow")
     add_model(parser)
@@ -37,26 +41,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, learn, save."""
     path = writable(arguments.output, arguments.data)
+    skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
-    samples = read_data(arguments, arguments.data, start)
-    model.set_params(views=views_of(arguments, samples))
+    dataset = read_data(arguments, arguments.data, start)
+    model.set_params(views=views_of(arguments, dataset))
     before = None if start is None else getattr(start.model, "views", None)
     if start is not None and before != model.views:
         terminal.warn(f"{arguments.start} has views={before}, this one will have views={model.views} (--shifts).")
-    check_labelled(model, samples)
-    terminal.note(describe(samples))
+    check_labelled(model, dataset)
+    if start is not None and arguments.standardize is not None:
+        raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
+    before = [] if start is None or start.before is None else start.before.steps
+    scaler = None if start is not None else standardizer(arguments, dataset, terminal)
+    if scaler is not None:
+        dataset = replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X)
+        before = [("standardize", scaler)]
+    terminal.note(describe(dataset))
     began = time.perf_counter()
-    learn(model, samples, terminal)
-    seconds = time.perf_counter() - began
-    held = ModelFile(model, samples.shape, samples.y, samples.feature_names, summary(samples))
-    save(held, path)
-    interrupted = model.stop_reason_ == "interrupted"
+    with Interrupts(terminal) as interrupts:
+        learn(model, dataset, terminal, interrupts)
+        seconds = time.perf_counter() - began
+        whole = Pipeline([*before, ("sparlow", model)]) if before else model
+        save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
+    interrupted = model.stop_reason_ == "interrupted" or interrupts.came
     payload = {
         "model": str(path),
         "criterion": type(model.criterion_).__name__,
-        "n_samples": len(samples.X),
-        "n_features": samples.X.shape[1],
+        "n_samples": len(dataset.X),
+        "n_features": dataset.X.shape[1],
         "n_components": model.n_components_,
         "n_atoms": model.n_atoms_,
         "steps": model.best_iter_,
@@ -74,8 +87,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return INTERRUPTED if interrupted else OK
 
 
-def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
-    """Fit with a bar on the terminal."""
+def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Interrupts) -> None:
+    """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
     terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
 
@@ -85,66 +98,70 @@ def learn(model: SparLow, samples: Samples, terminal: Terminal) -> None:
 
         model.set_params(callback=tell)
         try:
-            model.fit(samples.X, samples.y)
+            model.fit(dataset.X, dataset.y)
+            interrupts.hold()
         except KeyboardInterrupt:
-            raise UserError("interrupted before the first step: there is no model to save yet.", INTERRUPTED) from None
+            interrupts.hold()
+            if not hasattr(model, "stop_reason_"):
+                said = "interrupted before the first step: there is no model to save yet."
+                raise UserError(said, INTERRUPTED) from None
         except (ValueError, TypeError) as error:
             raise UserError(str(error), WORK_FAILED) from error
         finally:
             model.set_params(callback=None)
 
 
-def check_labelled(model: SparLow, samples: Samples) -> None:
+def check_labelled(model: SparLow, dataset: Dataset) -> None:
     """Refuse a criterion that needs labels where there are none, none for some samples, or no classes."""
     criterion = criterion_named(model.criterion)
     supervision = criterion.supervision
-    if samples.bare is not None and samples.bare.any() and supervision not in ("none", "semi"):
-        first = int(np.argmax(samples.bare))
-        named = f"number {first} from 0" if samples.names is None else samples.names[first]
-        count = int(samples.bare.sum())
+    if dataset.bare is not None and dataset.bare.any() and supervision not in ("none", "semi"):
+        first = int(np.argmax(dataset.bare))
+        named = f"number {first} from 0" if dataset.names is None else dataset.names[first]
+        count = int(dataset.bare.sum())
         lack = "1 sample has" if count == 1 else f"{count} samples have"
         raise UserError(
-            f"{samples.source}: {lack} no label (first: {named}): move them away, or use "
+            f"{dataset.source}: {lack} no label (first: {named}): move them away, or use "
             f"--criterion {'smvr' if criterion.targets else 'sda'}."
         )
-    _check_classes(criterion, samples)
-    if samples.y is None and supervision != "none":
+    _check_classes(criterion, dataset)
+    if dataset.y is None and supervision != "none":
         raise UserError(
-            f"{samples.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
+            f"{dataset.source} has no labels, which the criterion needs. Name them (--label-column, --labels, a "
             "sub-folder per class), or use --criterion pca, lle or lap."
         )
 
 
-def _check_classes(criterion: Criterion, samples: Samples) -> None:
+def _check_classes(criterion: Criterion, dataset: Dataset) -> None:
     """Refuse real targets where the criterion wants classes."""
-    y = samples.y
+    y = dataset.y
     if y is None or criterion.supervision == "none" or criterion.targets or not (y.dtype.kind == "f" or y.ndim > 1):
         return
     found = f"real numbers (such as {y[~np.isnan(y)][0]})" if y.ndim == 1 else f"{y.shape[1]} columns"
     raise UserError(
-        f"{samples.source}: the labels are {found}, but {type(criterion).__name__} needs classes. For targets to "
+        f"{dataset.source}: the labels are {found}, but {type(criterion).__name__} needs classes. For targets to "
         "regress on use --criterion mvr, or smvr where some are missing; for classes name other labels by "
         "--label-column or --labels."
     )
 
 
-def summary(samples: Samples) -> dict[str, Any]:
-    """What a model file remembers of the samples."""
+def summary(dataset: Dataset) -> dict[str, Any]:
+    """Return what a model file keeps of the samples."""
     return {
-        "source": samples.source,
-        "n_samples": len(samples.X),
-        "n_features": int(samples.X.shape[1]),
-        "fingerprint": samples.fingerprint,
-        "marks": samples.marks,
-        **({"features": samples.features} if samples.features else {}),
+        "source": dataset.source,
+        "n_samples": len(dataset.X),
+        "n_features": int(dataset.X.shape[1]),
+        "fingerprint": dataset.fingerprint,
+        "marks": dataset.marks,
+        **({"features": dataset.features} if dataset.features else {}),
     }
 
 
-def describe(samples: Samples) -> str:
-    """One line about samples."""
-    form = "{}x{} images".format(*samples.shape) if samples.shape else f"samples of {samples.X.shape[1]} numbers"
-    if samples.y is None or samples.y.dtype.kind == "f" or samples.y.ndim > 1:
-        return f"{len(samples.X)} {form}"
-    rows = known_rows(samples.y)
+def describe(dataset: Dataset) -> str:
+    """Return one line about samples."""
+    form = "{}x{} images".format(*dataset.shape) if dataset.shape else f"samples of {dataset.X.shape[1]} numbers"
+    if dataset.y is None or dataset.y.dtype.kind == "f" or dataset.y.ndim > 1:
+        return f"{len(dataset.X)} {form}"
+    rows = known_rows(dataset.y)
     without = "" if rows.all() else f", {np.sum(~rows)} without a label"
-    return f"{len(samples.X)} {form}, {len(in_order(samples.y[rows]))} classes{without}"
+    return f"{len(dataset.X)} {form}, {len(in_order(dataset.y[rows]))} classes{without}"

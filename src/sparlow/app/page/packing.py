@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
+from sklearn.decomposition import PCA
 
 from .document import data_uri
 
@@ -21,10 +23,12 @@ _LARGEST_ATOM = 40
 _MOST_NUMBERS = 3_000_000  # of atoms, or of samples that are no images, in one page
 MOST_CODES = 64  # of one sample
 NONE = 65535
+_FULL = 32000  # of the range of 16-bit numbers
+_SHRINKAGE = 0.01  # of the scatter within classes, which single samples leave without full rank
 
 
 def packed(values: Array, kind: Any) -> str:
-    """Numbers as base64 of their little-endian bytes."""
+    """Return numbers as base64 of their little-endian bytes."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()
 
 
@@ -37,13 +41,13 @@ def _image() -> Any:
 
 
 def fitted(shape: Shape, side: int) -> Shape:
-    """The shape scaled so that its longer side is ``side`` at most."""
+    """Return the shape scaled so that its longer side is at most ``side``."""
     scale = min(1.0, side / max(shape))
     return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
 
 
 def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
-    """Images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
+    """Return images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
     if target == shape:
         return np.asarray(vectors, np.float32)
     Image = _image()
@@ -55,7 +59,7 @@ def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
 
 
 def sprite(X: Array, shape: Shape) -> dict[str, Any]:
-    """All samples as thumbnails on one sheet, each over its own range of grey."""
+    """Draw all samples as thumbnails on one sheet, each over its own range of grey."""
     n = len(X)
     side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // n)))
     height, width = small = fitted(shape, side)
@@ -73,7 +77,7 @@ def sprite(X: Array, shape: Shape) -> dict[str, Any]:
 
 
 def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
-    """Atoms or factors as bytes with a scale for each; None where they would be too many."""
+    """Return atoms or factors as bytes with a scale for each; None where they would be too many."""
     small = None if shape is None else fitted(shape, _LARGEST_ATOM)
     values = np.asarray(rows, np.float32) if shape is None or small is None else resized(rows, shape, small)
     if values.size > _MOST_NUMBERS:
@@ -89,7 +93,7 @@ def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
 
 
 def profiles(X: Array) -> dict[str, Any] | None:
-    """Samples that are no images, each over its own range; None where they would be too many."""
+    """Return samples that are no images, each over its own range; None where they would be too many."""
     if X.size > _MOST_NUMBERS:
         return None
     scale = np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-12) / 127
@@ -97,7 +101,7 @@ def profiles(X: Array) -> dict[str, Any] | None:
 
 
 def codes(matrix: Any) -> dict[str, Any]:
-    """Sparse codes (n, r), of each sample the largest first, at most 64 of them; and how many it has in all."""
+    """Return the 64 largest codes of each sample, the largest first, and how many it has in all."""
     matrix = matrix.tocsr()
     counts = np.diff(matrix.indptr)
     row = np.repeat(np.arange(len(counts)), counts)
@@ -117,7 +121,7 @@ def codes(matrix: Any) -> dict[str, Any]:
 
 
 def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
-    """How many samples use each atom, and the class that uses it most (−1 without classes)."""
+    """Return how many samples use each atom, and the class that uses it most (−1 without classes)."""
     amounts = abs(matrix)
     total = np.asarray(amounts.sum(axis=0)).ravel()
     share = np.asarray((amounts > 0).sum(axis=0)).ravel() / matrix.shape[0]
@@ -130,4 +134,59 @@ def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
         "order": np.argsort(-total, kind="stable").tolist(),
         "share": [round(float(value), 4) for value in share],
         "owner": owner.tolist(),
+    }
+
+
+def perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
+    """Return ways to look at an embedding (n, l); ``classes`` are numbers, 65535 where a sample has none."""
+    width = Z.shape[1]
+    if width == 1:
+        spread = np.random.default_rng(0).uniform(-0.5, 0.5, len(Z)) * (np.ptp(Z) or 1.0)
+        note = "The embedding has one coordinate: across. The height is random, to part the points."
+        return [_view("the coordinate", np.column_stack([Z[:, 0], spread]), ["1", ""], note)]
+    if width <= 3:
+        note = f"The embedding has {width} coordinates, and these are they."
+        return [_view("coordinates", Z, ["1", "2", "3"][:width], note)]
+    found = []
+    known = classes != NONE
+    if len(np.unique(classes[known])) > 2:
+        found.append(_discriminant(Z, classes, known))
+    note = f"The first three of the {width} coordinates, in the order of what they add to the criterion."
+    found.append(_view("coordinates 1, 2, 3", Z[:, :3], ["1", "2", "3"], note))
+    main = PCA(3, random_state=0).fit(Z)
+    part = 100 * main.explained_variance_ratio_.sum()
+    note = f"The {width} coordinates turned to their principal axes; these three hold {part:.0f} % of the variance."
+    found.append(_view("principal axes", main.transform(Z), ["p1", "p2", "p3"], note))
+    return found
+
+
+def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
+    labels = np.unique(classes[known], return_inverse=True)[1]
+    count = min(3, labels.max())
+    member = np.eye(labels.max() + 1)[labels]
+    means = (member.T @ Z[known]) / member.sum(axis=0)[:, None]
+    rest, apart = Z[known] - means[labels], means[labels] - Z[known].mean(axis=0)
+    within = rest.T @ rest + _SHRINKAGE * np.vdot(Z, Z) / Z.shape[1] * np.eye(Z.shape[1])
+    turned = Z @ eigh(apart.T @ apart, within)[1][:, ::-1][:, :count]
+    note = (
+        f"The {Z.shape[1]} coordinates seen along the {count} directions that part the classes most (linear "
+        "discriminant analysis of the embedding of these samples). Classes that overlap here may be apart in others."
+    )
+    return _view("discriminant axes", turned, ["d1", "d2", "d3"][:count], note)
+
+
+def _view(name: str, coordinates: Array, axes: list[str], note: str) -> dict[str, Any]:
+    """Return coordinates as 16-bit numbers around the middle of their box, with its half sides and radius."""
+    dimensions = coordinates.shape[1]
+    full = np.zeros((len(coordinates), 3))
+    full[:, :dimensions] = coordinates - (coordinates.min(axis=0) + coordinates.max(axis=0)) / 2
+    full *= _FULL / (np.abs(full).max() or 1.0)
+    half = np.maximum(np.abs(full[:, :2]).max(axis=0), 1.0)
+    return {
+        "name": name,
+        "dimensions": dimensions,
+        "axes": [*axes, "", ""][:3],
+        "note": note,
+        "extent": [*half.tolist(), float(np.linalg.norm(full, axis=1).max()) or 1.0],
+        "coords": packed(np.round(full), np.int16),
     }

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation import in_order, known_rows
-from ..models import ModelFile
-from .arguments import read_model
-from .terminal import OK, Terminal, table
+from ...evaluation import in_order, known_rows
+from ..saved import SavedModel, read_model
+from ..terminal import OK, Terminal, table
 
 SUMMARY = "what a model file holds: parameters, choices, sizes, course of learning"
 EXAMPLES = """\
@@ -21,7 +20,7 @@ _COURSE = ("step_number", "cost", "quotient", "held_out", "nonzeros", "seconds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
 
 
@@ -32,14 +31,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return OK
 
 
-def describe(held: ModelFile) -> dict[str, Any]:
-    """The facts about a saved model."""
+def describe(held: SavedModel) -> dict[str, Any]:
+    """Return the facts about a saved model."""
     model = held.model
     labels = held.training_labels()
     classed = labels is not None and labels.ndim == 1 and labels.dtype.kind != "f"
     classes = in_order(labels[known_rows(labels)]) if labels is not None and classed else []
     return {
         "version": held.version,
+        "steps": held.steps,
         "data": {
             **{name: value for name, value in held.data.items() if name != "marks"},
             "image_shape": held.image_shape,
@@ -75,6 +75,7 @@ def _text(facts: dict[str, Any]) -> str:
     )
     parts = [
         f"written by sparlow {facts['version']}",
+        *([f"steps: {' → '.join(facts['steps'])}"] if len(facts["steps"]) > 1 else []),
         *(
             f"{title}\n{table([[f'  {name}', str(value)] for name, value in section.items() if value is not None])}"
             for title, section in (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from ..criteria import criterion_named
-from ..evaluation import (
+from ...criteria import criterion_named
+from ...evaluation import (
     CLASSIFIERS,
     Judgement,
     compare,
@@ -20,11 +22,11 @@ from ..evaluation import (
     learn_and_judge,
     pooled,
 )
-from ..models import ModelFile
-from ..samples import Samples
-from .arguments import add_data, add_model, build_model, read_data, read_model, refuse_model_options, views_of, whole
+from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
+from ..dataset import Dataset
+from ..saved import SavedModel, read_data, read_model, standardizer
+from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
 from .fit import check_labelled
-from .terminal import OK, WORK_FAILED, Terminal, UserError, table
 
 SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
 EXAMPLES = """\
@@ -39,7 +41,7 @@ A model learned from real targets is judged by R²."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
@@ -60,18 +62,18 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
         refuse_model_options(arguments)
         held = read_model(arguments.model)
-        samples = read_data(arguments, arguments.data, held)
+        dataset = read_data(arguments, arguments.data, held)
         how = f"{arguments.model} on {arguments.data}"
-        known = held.has_seen(samples)
+        known = dataset.seen_by(held)
         seen = int(known.sum())
         if seen:
-            terminal.warn(said_of_seen(seen, len(samples.X)))
-            how += f", of which {seen} of {len(samples.X)} were learned from"
+            terminal.warn(said_of_seen(seen, len(dataset.X)))
+            how += f", of which {seen} of {len(dataset.X)} were learned from"
         if not known.all():
-            samples = samples.take(np.flatnonzero(~known))
+            dataset = dataset.take(np.flatnonzero(~known))
         if held.model._training.targets is not None:
-            return _r_squared(held, samples, {"how": how, **_seen(seen)}, terminal)
-        rows = [judge_saved(held, samples, arguments.classifiers, terminal)]
+            return _r_squared(held, dataset, {"how": how, **_seen(seen)}, terminal)
+        rows = [judge_saved(held, dataset, arguments.classifiers, terminal)]
     terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
     return OK
 
@@ -81,41 +83,45 @@ def _seen(count: int) -> dict[str, Any]:
 
 
 def said_of_seen(seen: int, count: int) -> str:
-    """A warning of samples that the model was learned from."""
+    """Return a warning of samples that the model was learned from."""
     if seen == count:
         return "the model was learned from these very samples: how it does on them says nothing about others."
     return f"the model was learned from {seen} of these {count} samples, which are left out."
 
 
-def judge_saved(held: ModelFile, samples: Samples, classifiers: Any, terminal: Terminal) -> Judgement:
-    """Classifiers trained on the model's training samples label new ones."""
+def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
+    """Train classifiers on the model's training samples and let them label new ones."""
     known = held.training_labels()
-    if samples.y is None:
-        raise UserError(f"{samples.source} has no labels to compare with: --label-column or --labels name them.")
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no labels to compare with: --label-column or --labels name them.")
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
-    check_labels_known(known, samples, "the model", terminal)
+    check_labels_known(known, dataset, "the model", terminal)
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
-        return judge(name, held.model.embedding_, known, held.model.transform(samples.X), samples.y,
-                     classifiers=classifiers)  # fmt: skip
+        row = judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
+                    classifiers=classifiers)  # fmt: skip
+        if held.predictor is None or not is_classifier(held.predictor):
+            return row
+        own = held.predict(dataset.X[known_rows(dataset.y)]).astype(str)
+        return replace(row, predicted={type(held.predictor).__name__: own, **row.predicted})
     except ValueError as error:
-        raise UserError(f"{samples.source}: {error}", WORK_FAILED) from error
+        raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
 
 
-def check_labels_known(known: Any, samples: Samples, teacher: str, terminal: Terminal) -> None:
+def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Terminal) -> None:
     """Refuse samples none of whose labels the classifiers have learned, and warn where there are some such labels."""
-    learned, asked = labels_of(known, samples.y)
+    learned, asked = labels_of(known, dataset.y)
     strange = in_order({*asked} - {*learned})
     if not strange:
         return
     if len(strange) == len(asked):
         raise UserError(
-            f"{samples.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
+            f"{dataset.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
             "every answer would be wrong. --label-column or --labels name other labels."
         )
     terminal.warn(
-        f"{samples.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
+        f"{dataset.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
     )
 
 
@@ -126,21 +132,25 @@ def _few(labels: list[str]) -> str:
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
     if arguments.start is not None:
         raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
-    model, samples = build_model(arguments), read_data(arguments, arguments.data)
-    model.set_params(views=views_of(arguments, samples))
-    check_labelled(model, samples)
-    if samples.y is None or samples.y.ndim > 1 or samples.y.dtype.kind == "f":
-        raise UserError(f"{samples.source}: cross-validation needs class labels; --label-column or --labels name them.")
+    model, dataset = build_model(arguments), read_data(arguments, arguments.data)
+    model.set_params(views=views_of(arguments, dataset))
+    check_labelled(model, dataset)
+    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
+        raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
     semi = criterion_named(model.criterion).supervision == "semi"
-    known = np.flatnonzero(known_rows(samples.y, semi=semi))
+    known = np.flatnonzero(known_rows(dataset.y, semi=semi))
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
+    scaler = standardizer(arguments, dataset, terminal)
     parts: dict[str, list[Judgement]] = {}
     try:
         with terminal.progress("folds", arguments.folds) as step:
-            for _, test in folds(samples.y[known], arguments.folds, arguments.seed):
+            for _, test in folds(dataset.y[known], arguments.folds, arguments.seed):
                 held = known[test]
-                train = np.setdiff1d(np.arange(len(samples.X)), held)
-                data = (samples.X[train], samples.y[train], samples.X[held], samples.y[held])
+                train = np.setdiff1d(np.arange(len(dataset.X)), held)
+                X, X_new = dataset.X[train], dataset.X[held]
+                if scaler is not None:
+                    X, X_new = scaler.fit(X).transform(X), scaler.transform(X_new)
+                data = (X, dataset.y[train], X_new, dataset.y[held])
                 if arguments.rivals:
                     found = list(compare({name: model}, *data, arguments.classifiers))
                 else:
@@ -153,16 +163,16 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[
     return [pooled(rows) for rows in parts.values()]
 
 
-def _r_squared(held: ModelFile, samples: Samples, said: dict[str, Any], terminal: Terminal) -> int:
-    if samples.y is None:
-        raise UserError(f"{samples.source} has no targets to compare with: --label-column or --labels name them.")
-    score = held.model.score(samples.X, samples.y)
+def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
+    score = held.model.score(dataset.X, dataset.y)
     terminal.result({**said, "r2": score}, f"{said['how']}\n\nR² of the regression on the embedding: {score:.4f}")
     return OK
 
 
 def as_dict(row: Judgement) -> dict[str, Any]:
-    """A judgement for scripts."""
+    """Return a judgement for scripts."""
     return {
         "name": row.name,
         "dimension": row.dimension,
@@ -189,12 +199,12 @@ def _text(rows: list[Judgement]) -> str:
 
 
 def _seconds(row: Judgement) -> list[str]:
-    """Nothing of a model that was fitted before."""
+    """Return the seconds of a fit; nothing for a model that was fitted before."""
     return [] if np.isnan(row.fit_seconds) else [f"{row.fit_seconds:.2f}"]
 
 
 def _confusion_text(row: Judgement, classifier: str) -> str:
-    """Per class and the confusion matrix; of many classes those with most errors."""
+    """Return the confusion matrix; of many classes the pairs with most errors."""
     classes, counts, right = row.classes, row.confusion(classifier), row.per_class(classifier)
     if len(classes) <= 16:
         head = ["true \\ given", *(label[:8] for label in classes), "right %"]

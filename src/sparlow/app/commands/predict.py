@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluation import CLASSIFIERS, known_rows
-from ..models import ModelFile
-from ..samples import Samples, tidy_labels
-from .arguments import add_data, read_data, read_model, writable
-from .terminal import OK, Terminal, UserError, table
-from .transform import write_csv, write_parquet
+from ...evaluation import CLASSIFIERS, known_rows
+from ..arguments import add_data, add_output
+from ..dataset import Dataset, tidy_labels
+from ..outputs import TABLES, writable, write_npy
+from ..saved import SavedModel, read_data, read_model
+from ..terminal import OK, Terminal, UserError, table
 
 Array = NDArray[Any]
 
@@ -31,11 +31,12 @@ looked at."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
     parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
     parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
-    parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="1NN", help="default: 1NN")
+    parser.add_argument("--classifier", choices=list(CLASSIFIERS), help="default: that of the saved pipeline, or 1NN")
+    add_output(parser)
     add_data(parser)
 
 
@@ -45,12 +46,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if path is not None and path.suffix.lower() not in (".csv", ".parquet", ".npy"):
         raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
     held = read_model(arguments.model)
-    samples = read_data(arguments, arguments.data, held)
-    if held.model._training.targets is not None:
-        found, what = np.asarray(held.model.predict(samples.X)), "target"
+    dataset = read_data(arguments, arguments.data, held)
+    if held.predictor is not None and arguments.classifier is None:
+        found = tidy_labels(held.predict(dataset.X))
+        what = "target" if found.dtype.kind == "f" else "label"
+    elif held.model._training.targets is not None:
+        found, what = np.asarray(held.model.predict(dataset.X)), "target"
     else:
-        found, what = labels_given(held, samples, arguments.classifier), "label"
-    columns = _columns(found, samples, what)
+        found, what = labels_given(held, dataset, arguments.classifier or "1NN"), "label"
+    columns = _columns(found, dataset, what)
     payload: dict[str, Any] = {"n_samples": len(found), "what": what}
     if what == "label":
         payload["counts"] = {str(label): int(np.sum(found == label)) for label in np.unique(found)}
@@ -58,31 +62,31 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         lines = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
         terminal.result({**payload, **columns}, table(lines, list(columns)))
     else:
-        _write(path, found, columns)
+        _write(path, found, columns, arguments.raw)
         terminal.result({"output": str(path), **payload}, f"{path}: {len(found)} {what}{'s' * (len(found) > 1)}")
     return OK
 
 
-def labels_given(held: ModelFile, samples: Samples, classifier: str) -> Array:
-    """The labels that a classifier trained on the embedding of the training samples gives to others."""
+def labels_given(held: SavedModel, dataset: Dataset, classifier: str) -> Array:
+    """Return the labels that a classifier, trained on the embedding of the training samples, gives to others."""
     known = held.training_labels()
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give: sparlow transform embeds.")
     rows = known_rows(known)
     Z, words = held.model.embedding_[rows], np.asarray(known)[rows].astype(str)
-    return tidy_labels(CLASSIFIERS[classifier](Z, words, held.model.transform(samples.X)))
+    return tidy_labels(CLASSIFIERS[classifier](Z, words, held.model.transform(dataset.X)))
 
 
-def _columns(found: Array, samples: Samples, what: str) -> dict[str, Any]:
-    """Names, if there are any, and labels or targets."""
-    columns: dict[str, Any] = {} if samples.names is None else {"name": list(samples.names)}
+def _columns(found: Array, dataset: Dataset, what: str) -> dict[str, Any]:
+    """Return names, if there are any, and labels or targets."""
+    columns: dict[str, Any] = {} if dataset.names is None else {"name": list(dataset.names)}
     if found.ndim == 1:
         return {**columns, what: found.tolist()}
     return {**columns, **{f"{what}{place + 1}": column.tolist() for place, column in enumerate(found.T)}}
 
 
-def _write(path: pathlib.Path, found: Array, columns: dict[str, Any]) -> None:
+def _write(path: pathlib.Path, found: Array, columns: dict[str, Any], raw: bool) -> None:
     if path.suffix.lower() == ".npy":
-        np.save(path, found)
+        write_npy(path, found)
     else:
-        (write_csv if path.suffix.lower() == ".csv" else write_parquet)(path, columns)
+        TABLES[path.suffix.lower()](path, columns, raw)

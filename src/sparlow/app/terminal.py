@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -27,28 +29,36 @@ class Terminal:
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
+        self.quiet = quiet
         self.lively = not quiet and sys.stderr.isatty()
 
     def result(self, payload: dict[str, Any], text: str) -> None:
-        """The outcome of a command, for scripts or for people."""
-        print(json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text, flush=True)
+        """Print the outcome of a command, for scripts or for people."""
+        shown = json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text
+        coding = sys.stdout.encoding or "utf-8"
+        print(shown.encode(coding, "backslashreplace").decode(coding), flush=True)
 
     def note(self, text: str) -> None:
-        """What is going on, for someone who looks."""
+        """Print what is going on, on a terminal."""
         if self.lively:
             print(text, file=sys.stderr, flush=True)
 
+    def tell(self, text: str) -> None:
+        """Print a choice that was made for the user, unless quiet."""
+        if not self.quiet:
+            print(f"sparlow: {text}", file=sys.stderr, flush=True)
+
     def warn(self, text: str) -> None:
-        """What someone should know, in any case."""
+        """Print what someone should know, in any case."""
         print(f"sparlow: warning: {text}", file=sys.stderr, flush=True)
 
     def error(self, text: str) -> None:
-        """Why a command ends here."""
+        """Print why a command ends here."""
         print(f"sparlow: error: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
-        """A bar that the given function moves on by one, with words about the step; nothing in a pipe."""
+        """Show a bar that the given function moves on by one, with words about the step; nothing in a pipe."""
         if not self.lively:
             yield lambda _: None
             return
@@ -64,8 +74,41 @@ class Terminal:
             yield lambda words: bar.update(task, advance=1, words=words)
 
 
+class Interrupts:
+    """Let the first Ctrl-C interrupt, and none after it or after :meth:`hold`: what was learned is saved first."""
+
+    deferrable = True  # until a kernel returns, see parallel.py
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._held = False
+        self._before: Any = None
+        self.came = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle an interrupt."""
+        first, self.came = not self.came, True
+        if first and not self._held:
+            raise KeyboardInterrupt
+        self._terminal.warn("stopping; what was learned is saved first.")
+
+    def hold(self) -> None:
+        """Let no interrupt through any more."""
+        self._held = True
+
+    def __enter__(self) -> Interrupts:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+
 def plain(value: Any) -> Any:
-    """Arrays, numpy's numbers, tuples and NaN as JSON knows them."""
+    """Return arrays, numpy's numbers, tuples and NaN as JSON knows them."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -80,7 +123,7 @@ def plain(value: Any) -> Any:
 
 
 def table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
-    """Rows in aligned columns: words to the left, numbers to the right."""
+    """Return rows in aligned columns: words to the left, numbers to the right."""
     cells = [[str(cell) for cell in row] for row in ([head] if head else []) + list(rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
     numeric = [

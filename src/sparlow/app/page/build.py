@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluation import Judgement, in_order, known_rows
-from ..models import ModelFile
-from ..samples import Samples
-from . import charts, pictures
-from .coordinates import views
-from .document import Section, document, resource, table
+from ...evaluation import Judgement, in_order, known_rows
+from ...models import ModelFile
+from ..dataset import Dataset
+from . import packing
+from .document import Section, confusion, curve, document, resource, table
 
 Array = NDArray[Any]
 
@@ -26,7 +25,7 @@ COLOURS = ["#2f7ed8", "#f28e2b", "#2ca02c", "#e03c3c", "#9467bd", "#a0674a", "#e
 
 def report(
     held: ModelFile,
-    samples: Samples,
+    dataset: Dataset,
     *,
     judgements: Sequence[Judgement] = (),
     protocol: str = "",
@@ -34,13 +33,13 @@ def report(
     max_points: int = 10_000,
     title: str | None = None,
 ) -> str:
-    """The page of a fitted model.
+    """Return the page of a fitted model.
 
     Parameters
     ----------
     held : ModelFile
         A fitted :class:`SparLow` and what is known beside it.
-    samples : Samples
+    dataset : Dataset
         To be shown, with labels if there are any.
     judgements : sequence of Judgement
         The model first, its rivals after it, all on the same split.
@@ -59,16 +58,16 @@ def report(
         A file that opens without a network.
 
     """
-    n = len(samples.X)
+    n = len(dataset.X)
     rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
-    shown, shape = samples.take(rows), samples.shape or held.image_shape
+    shown, shape = dataset.take(rows), dataset.shape or held.image_shape
     model = held.model
     numbers, classes = _classes(shown.y)
     matrix = model.encode(shown.X)
     data = _payload(held, shown, rows, matrix, numbers, classes, shape)
     name = f"{type(model.criterion_).__name__}-SparLow"
     sections = [
-        Section("Embedding", _explore(data), _said_of_samples(held, samples, len(rows))),
+        Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows))),
         _atoms(data, model.views),
         _factors(data, model),
         _course(model),
@@ -76,9 +75,9 @@ def report(
         Section("Model", _parameters(held)),
     ]
     return document(
-        title or f"{name} on {_short_name(samples.source)}",
+        title or f"{name} on {_short_name(dataset.source)}",
         sections,
-        facts=_facts(held, samples, classes) | _accuracies(judgements, seen),
+        facts=_facts(held, dataset, classes) | _accuracies(judgements, seen),
         data=data,
         scripts=[resource("explore.js")],
         footer=f"Made by sparlow {held.version}. This file holds everything it shows; nothing is fetched.",
@@ -90,54 +89,54 @@ def _short_name(source: str) -> str:
 
 
 def _classes(y: Array | None) -> tuple[Array, list[str]]:
-    """A number for each sample, 65535 where it has no class, and the names of the classes."""
+    """Return a number for each sample, 65535 where it has no class, and the names of the classes."""
     if y is None or y.ndim > 1 or y.dtype.kind == "f":
-        return np.full(0 if y is None else len(y), pictures.NONE), []
+        return np.full(0 if y is None else len(y), packing.NONE), []
     known = known_rows(y)
     names = in_order(y[known])
     place = {label: number for number, label in enumerate(names)}
-    return np.array([place[str(label)] if ok else pictures.NONE for label, ok in zip(y, known, strict=True)]), names
+    return np.array([place[str(label)] if ok else packing.NONE for label, ok in zip(y, known, strict=True)]), names
 
 
 def _payload(
     held: ModelFile,
-    shown: Samples,
+    shown: Dataset,
     rows: Array,
     matrix: Any,
     numbers: Array,
     classes: list[str],
     shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """Everything that the script draws from."""
+    """Return everything that the script draws from."""
     model, n = held.model, len(shown.X)
-    numbers = numbers if len(numbers) == n else np.full(n, pictures.NONE)
-    atoms = pictures.vectors(model.dictionary_, shape)
+    numbers = numbers if len(numbers) == n else np.full(n, packing.NONE)
+    atoms = packing.vectors(model.dictionary_, shape)
     if atoms is not None:
-        atoms |= pictures.usage(matrix, numbers, len(classes))
+        atoms |= packing.usage(matrix, numbers, len(classes))
     return {
         "n": n,
         "rows": rows.tolist(),
         "names": None if shown.names is None else list(shown.names),
         "classes": classes,
         "colours": COLOURS,
-        "labels": pictures.packed(numbers, np.uint16),
-        "views": views(np.asarray(model._embed(matrix), float), numbers),
-        "images": None if shape is None else pictures.sprite(shown.X, shape),
-        "profiles": pictures.profiles(shown.X) if shape is None else None,
-        "codes": pictures.codes(matrix),
+        "labels": packing.packed(numbers, np.uint16),
+        "views": packing.perspectives(np.asarray(model._embed(matrix), float), numbers),
+        "images": None if shape is None else packing.sprite(shown.X, shape),
+        "profiles": packing.profiles(shown.X) if shape is None else None,
+        "codes": packing.codes(matrix),
         "atoms": atoms,
-        "factors": pictures.vectors(model.components_, shape),
+        "factors": packing.vectors(model.components_, shape),
     }
 
 
-def _said_of_samples(held: ModelFile, samples: Samples, shown: int) -> str:
-    n = len(samples.X)
+def _said_of_samples(held: ModelFile, dataset: Dataset, shown: int) -> str:
+    n = len(dataset.X)
     parts = [
         f"{shown:,} of {n:,} samples, drawn at random."
         if shown < n
-        else f"All {n:,} samples of {_short_name(samples.source)}."
+        else f"All {n:,} samples of {_short_name(dataset.source)}."
     ]
-    seen = int(held.has_seen(samples).sum())
+    seen = int(dataset.seen_by(held).sum())
     if seen:
         which = "these very samples" if seen == n else f"{seen:,} of them"
         parts.append(f"The model was learned from {which}: new ones lie less tidily.")
@@ -149,7 +148,7 @@ def _explore(data: dict[str, Any]) -> str:
         f'<option value="{k}">{html.escape(view["name"])}</option>' for k, view in enumerate(data["views"])
     )
     cut = (
-        f"Only the {pictures.MOST_CODES} largest codes of a sample are kept in this page."
+        f"Only the {packing.MOST_CODES} largest codes of a sample are kept in this page."
         if data["codes"]["cut"]
         else ""
     )
@@ -192,15 +191,15 @@ def _course(model: Any) -> Section:
         return Section(
             "Course of learning", "", "No steps of joint learning: the best projection for the first dictionary."
         )
-    parts = [charts.curve(steps, history["quotient"], "trace quotient, training samples")]
+    parts = [curve(steps, history["quotient"], "trace quotient, training samples")]
     if np.isfinite(held).any():
         best = int(model.best_iter_)
-        parts.append(charts.curve(steps, held, "score, held-out samples", marked=best, words=f"best: step {best}"))
+        parts.append(curve(steps, held, "score, held-out samples", marked=best, words=f"best: step {best}"))
     else:
         lead += (
             " No part was held out: fit with --validation-fraction 0.3 to see that curve and choose the steps by it."
         )
-    parts.append(charts.curve(steps, history["nonzeros"], "codes per sample that are not zero"))
+    parts.append(curve(steps, history["nonzeros"], "codes per sample that are not zero"))
     return Section("Course of learning", f'<div class="charts">{"".join(parts)}</div>', lead)
 
 
@@ -210,7 +209,7 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
     ours = judgements[0]
     tabs, panels = [], []
     for place, which in enumerate(ours.predicted):
-        chart = charts.confusion(ours.confusion(which), ours.classes, f"confusion matrix, {which}")
+        chart = confusion(ours.confusion(which), ours.classes, f"confusion matrix, {which}")
         words = f"{which} · {100 * ours.accuracy(which):.2f} %"
         tabs.append(
             f'<button role="tab" type="button" id="tab-{which}" aria-controls="confusion-{which}" '
@@ -249,13 +248,13 @@ def _weakest(row: Judgement, which: str) -> str:
     return f'<p class="soft">Classes least often right: {html.escape(words)}.</p>'
 
 
-def _facts(held: ModelFile, samples: Samples, classes: list[str]) -> dict[str, Any]:
+def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, Any]:
     model = held.model
-    shape = samples.shape or held.image_shape
+    shape = dataset.shape or held.image_shape
     facts: dict[str, Any] = {
         "criterion": type(model.criterion_).__name__,
-        "samples": f"{len(samples.X):,}",
-        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{samples.X.shape[1]} numbers",
+        "samples": f"{len(dataset.X):,}",
+        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{dataset.X.shape[1]} numbers",
         "reduced to": f"{model.n_components_} number{'s' if model.n_components_ > 1 else ''}",
         "atoms": model.n_atoms_,
     }
@@ -265,14 +264,14 @@ def _facts(held: ModelFile, samples: Samples, classes: list[str]) -> dict[str, A
 
 
 def _accuracies(judgements: Sequence[Judgement], seen: bool) -> dict[str, str]:
-    """Those of the model, with the samples they are of."""
-    samples = "on samples it learned from" if seen else "held out"
+    """Return the accuracies of the model, and which samples they are of."""
+    where = "on samples it learned from" if seen else "held out"
     found = judgements[0].accuracies() if judgements else {}
-    return {f"{which}, {samples}": f"{100 * share:.2f} %" for which, share in found.items()}
+    return {f"{which}, {where}": f"{100 * share:.2f} %" for which, share in found.items()}
 
 
 def _rounded(value: Any) -> str:
-    """Text in which long numbers are cut to four digits."""
+    """Return text in which long numbers are cut to four digits."""
     return re.sub(r"\d+\.\d{5,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", str(value))
 
 

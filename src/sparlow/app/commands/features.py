@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..samples import IMAGE_SUFFIXES, SamplesError, is_image, say_depth
-from .arguments import SEED, threads, whole, writable
-from .terminal import INTERRUPTED, OK, Terminal, UserError
+from ...models import ModelFile, ModelFileError, load_file, save, skops_io
+from ..arguments import SEED, threads, whole
+from ..dataset import DataError, readable
+from ..outputs import writable, write_npz
+from ..readers import pictures_with_classes, say_unreadable
+from ..terminal import INTERRUPTED, OK, Interrupts, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
 EXAMPLES = """\
@@ -42,7 +44,7 @@ _CHOICES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of this command."""
+    """Add the arguments of this command."""
     parser.add_argument("folder", metavar="FOLDER", help="pictures, in a sub-folder for each class, or one")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
     parser.add_argument("--save", metavar="FEATURES", help="keep what was learned in a file, for new pictures")
@@ -79,24 +81,26 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         )
     found = _described(files, known, arguments, terminal)
     home = files[0].parent if len(files) == 1 and not labels else pathlib.Path(arguments.folder)
-    names = np.array([files[place].relative_to(home).as_posix() for place in found.kept])
+    names = np.array([readable(files[place].relative_to(home).as_posix()) for place in found.kept])
     arrays: dict[str, Any] = {"X": found.rows, "names": names, "features": np.array(found.learned.data["features"])}
     if labels:
         arrays["y"] = np.array(labels)[found.kept]
-    np.savez(path, **arrays)
-    if arguments.save is not None:
-        save(_at_rest(found.learned), arguments.save)
+    with Interrupts(terminal) as interrupts:
+        interrupts.hold()
+        write_npz(path, arrays)
+        if arguments.save is not None:
+            save(_at_rest(found.learned), arguments.save)
     count, width = found.rows.shape
     payload = {"output": str(path), "n_samples": count, "width": width, "skipped": found.skipped}
     left = f", {len(found.skipped)} left out" if found.skipped else ""
     also = "" if arguments.save is None else f"; for new pictures: --like {arguments.save}"
     told = f"{count} picture{'s' if count > 1 else ''}, {width} numbers each"
     terminal.result(payload, f"{path}: {told}{left}{also}")
-    return OK
+    return INTERRUPTED if interrupts.came else OK
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Rows and what was learned go to files of their own, which can be written; said before the work."""
+    """Refuse files that cannot be written, and one file for two things, before the work begins."""
     for name in ("save", "like"):
         other = getattr(arguments, name)
         if other is not None and pathlib.Path(other).resolve() == pathlib.Path(arguments.output).resolve():
@@ -107,7 +111,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def _known(arguments: argparse.Namespace) -> ModelFile | None:
-    """What --like names; without it the choices that were left out get their defaults."""
+    """Return what --like names; without it give the choices that were left out their defaults."""
     if arguments.like is None:
         for name, value in _CHOICES.items():
             if getattr(arguments, name) is None:
@@ -128,28 +132,18 @@ def _known(arguments: argparse.Namespace) -> ModelFile | None:
 
 
 def _pictures(folder: pathlib.Path, terminal: Terminal) -> tuple[list[pathlib.Path], list[str]]:
-    """Files and their classes; no classes where pictures lie in the folder itself."""
-    if folder.is_file() and is_image(folder, folder.parent):
-        return [folder], []
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is neither a folder nor a picture ({', '.join(sorted(IMAGE_SUFFIXES))}).")
-    if not folder.is_dir():
-        raise UserError(f"There is no folder or picture {folder}.")
-    classes = sorted(child for child in folder.iterdir() if child.is_dir())
-    found = [(file, home.name) for home in classes for file in sorted(home.rglob("*")) if is_image(file, folder)]
-    files = [file for file in sorted(folder.iterdir()) if is_image(file, folder)]
-    if found and files:
-        many = "1 picture" if len(files) == 1 else f"{len(files)} pictures"
-        terminal.warn(f"{many} beside the sub-folders left out (first: {files[0].name}).")
-    if found:
-        try:
-            say_depth([file for file, _ in found], folder)
-        except SamplesError as error:
-            raise UserError(str(error)) from error
-        return [file for file, _ in found], [label for _, label in found]
-    if not files:
-        raise UserError(f"{folder} has no pictures ({', '.join(sorted(IMAGE_SUFFIXES))}), nor have its sub-folders.")
-    return files, []
+    """Return files and their classes; no classes where pictures lie in the folder itself."""
+    try:
+        files, classes = pictures_with_classes(folder)
+    except DataError as error:
+        raise UserError(str(error)) from error
+    if not any(classes):
+        return files, []
+    beside = [file for file, label in zip(files, classes, strict=True) if not label]
+    if beside:
+        many = "1 picture" if len(beside) == 1 else f"{len(beside)} pictures"
+        terminal.warn(f"{many} beside the sub-folders left out (first: {beside[0].name}).")
+    return [file for file in files if file not in {*beside}], [label for label in classes if label]
 
 
 _STAGES = ["descriptors", "codebook", "pyramid"]
@@ -157,13 +151,14 @@ _OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
 
 
 def _stages(known: ModelFile | None, arguments: argparse.Namespace, verbose: int) -> tuple[Any, Any, Any]:
-    """Descriptors, codebook and pyramid: those already learned, or new ones."""
-    from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+    """Return descriptors, codebook and pyramid: those already learned, or new ones."""
+    from ...images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 
     if known is None:
         patch: dict[str, Any] = {} if arguments.patch is None else {"patch": tuple(arguments.patch)}
         descriptors = (DHOG if arguments.descriptor == "dhog" else DenseSIFT)(step=arguments.step, **patch)
-        words = Codebook(arguments.words, arguments.coding, random_state=arguments.seed)
+        near = min(5, arguments.words)
+        words = Codebook(arguments.words, arguments.coding, n_neighbors=near, random_state=arguments.seed)
         pyramid = SpatialPyramid(pooling="mean" if arguments.coding == "hard" else "max")
     else:
         descriptors, words, pyramid = (known.model[name] for name in _STAGES)
@@ -184,8 +179,8 @@ class _Described:
 def _described(
     files: list[pathlib.Path], known: ModelFile | None, arguments: argparse.Namespace, terminal: Terminal
 ) -> _Described:
-    """Rows of pictures by what is known, or by what is learned from them."""
-    from ..images import UnreadableImageError
+    """Return rows of pictures by what is known, or by what is learned from them."""
+    from ...images import UnreadableImageError
 
     descriptors, words, pyramid = _stages(known, arguments, int(terminal.lively))
     try:
@@ -218,16 +213,15 @@ def _described(
 
 
 def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
-    """The first picture that cannot be used and why, and how many others cannot be read."""
-    from ..images import unreadable
+    """Return why a picture cannot be used, and which others cannot be read."""
+    from ...images import unreadable
 
-    others = [name for _, name, reason in unreadable(files, n_jobs=jobs) if reason != first]
-    told = f" Nor can {', '.join(others[:5])}{f' and {len(others) - 5} more' if len(others) > 5 else ''} be read."
-    return f"{first.rstrip('.')}.{told if others else ''} With --skip such pictures are left out."
+    others = [reason for _, _, reason in unreadable(files, n_jobs=jobs) if reason != first]
+    return say_unreadable([first, *others])
 
 
 def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]]:
-    """Principal components of the rows, scaled to unit norm; nothing if none are asked for."""
+    """Return principal components of the rows, scaled to unit norm; nothing if none are asked for."""
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import Normalizer
 
@@ -243,7 +237,7 @@ def _reduction(rows: Any, arguments: argparse.Namespace) -> list[tuple[str, Any]
 
 
 def _digest(stages: dict[str, Any]) -> str:
-    """A number that tells these rows from those of other descriptors, codebooks and components."""
+    """Return a digest of descriptors, codebook and components."""
     digest = hashlib.sha256()
     for stage in (stages[name] for name in _STAGES):
         choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
@@ -255,7 +249,7 @@ def _digest(stages: dict[str, Any]) -> str:
 
 
 def _at_rest(learned: ModelFile) -> ModelFile:
-    """Without what belongs to this run alone: threads, progress, pictures left out."""
+    """Return what was learned without what belongs to this run: threads, progress, pictures left out."""
     descriptors, words, pyramid = (learned.model[name] for name in _STAGES)
     descriptors.set_params(on_error="raise")
     words.set_params(n_jobs=None, verbose=0)

@@ -6,27 +6,23 @@ import argparse
 import ast
 import dataclasses
 import math
-import pathlib
 import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from ..criteria import CRITERIA, Criterion
 from ..dictionaries import LEARNERS
 from ..estimators import SparLow
-from ..models import ModelFile, ModelFileError, load_file
 from ..priors import ElasticNet
 from ..problem import METHODS
-from ..samples import TABLES, Reading, Samples, SamplesError, holds_images, read
 from ..views import Shifts
+from .dataset import Dataset
 from .terminal import UserError
 
 
 def image_size(text: str) -> tuple[int, int]:
-    """``32x32`` -> (32, 32), height first."""
+    """Parse ``32x32`` to (32, 32), height first."""
     found = re.fullmatch(r"(\d+)[x×X](\d+)", text)
     if not found or not (int(found[1]) and int(found[2])):
         raise argparse.ArgumentTypeError(f"expected HEIGHTxWIDTH such as 32x32, got {text!r}")
@@ -34,7 +30,7 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of an option that is a whole number within bounds."""
+    """Return the type of an option that is a whole number within bounds."""
     expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
 
     def parse(text: str) -> int:
@@ -46,14 +42,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def threads(text: str) -> int:
-    """A number of threads, or −1 for all cores, −2 for all but one."""
+    """Parse a number of threads; −1 means all cores, −2 all but one."""
     if not re.fullmatch(r"[-+]?\d+", text) or not int(text):
         raise argparse.ArgumentTypeError(f"expected a number of threads such as 2, or -1 for all cores, got {text!r}")
     return int(text)
 
 
 def weight(text: str) -> float:
-    """A number that is not negative."""
+    """Parse a number that is not negative."""
     value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
@@ -61,7 +57,7 @@ def weight(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A number between 0 and 1, neither of which is one."""
+    """Parse a number above 0 and below 1."""
     value = _number(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a share between 0 and 1 such as 0.3, got {text!r}")
@@ -79,7 +75,7 @@ SEED = whole(0, 2**32 - 1)
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """``k_within=30`` -> ("k_within", 30)."""
+    """Parse ``k_within=30`` to ("k_within", 30)."""
     name, equals, value = text.partition("=")
     try:
         return name.strip(), ast.literal_eval(value) if equals else _refuse(text)
@@ -92,7 +88,7 @@ def _refuse(text: str) -> Any:
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """How to read DATA."""
+    """Add how to read DATA."""
     group = parser.add_argument_group("reading DATA")
     group.add_argument(
         "--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line"
@@ -113,87 +109,31 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         help="images: the common size they are scaled to; arrays and tables: the shape of a row that is an image",
     )
     group.add_argument("--part", choices=["train", "test", "all"], help="which part of a .npz that has both")
+    group.add_argument("--columns", nargs="+", metavar="NAME", help="the only columns of a table to use")
+    group.add_argument("--drop", nargs="+", default=[], metavar="NAME", help="columns of a table to leave out")
+    group.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
+    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
-def read_data(arguments: argparse.Namespace, path: str, held: ModelFile | None = None) -> Samples:
-    """The samples in DATA; with a model, in the form that it was learned from."""
-    _check_reading(arguments, pathlib.Path(path), held)
-    size = arguments.size or (held.image_shape if held is not None and holds_images(pathlib.Path(path)) else None)
-    columns = None if held is None else held.feature_names
-    how = Reading(
-        arguments.label_column, arguments.labels, size, arguments.part, arguments.header, arguments.unlabelled, columns
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add how to write a table."""
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="write words of a .csv as they are; by default those that begin with = + - @ get an apostrophe, so no "
+        "spreadsheet takes them for formulas",
     )
-    try:
-        samples = read(path, how)
-    except (SamplesError, OSError) as error:
-        raise UserError(str(error)) from error
-    if held is not None:
-        _check_kin(samples, held, path)
-    return samples
-
-
-def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: ModelFile | None) -> None:
-    """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and path.suffix.lower() not in TABLES:
-        raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
-    if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
-        raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
-    if held is not None and "features" in held.data and holds_images(path):
-        raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
-
-
-_LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
-
-
-def _check_kin(samples: Samples, held: ModelFile, path: str) -> None:
-    """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
-    made, expected = held.data.get("features"), int(held.model.n_features_in_)
-    advice = _LIKE if made else ""
-    if samples.X.shape[1] != expected:
-        form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
-        raise UserError(
-            f"{path}: samples have {samples.X.shape[1]} numbers, but the model was learned from samples of "
-            f"{expected}{form}.{advice}"
-        )
-    if made and samples.features and made != samples.features:
-        raise UserError(
-            f"{path}: these rows were made with another codebook, other components or other choices than those that "
-            f"the model was learned from, so their numbers mean something else.{advice}"
-        )
-
-
-def read_model(path: str) -> ModelFile:
-    """The model in a file."""
-    try:
-        held = load_file(path)
-    except (ModelFileError, OSError) as error:
-        raise UserError(str(error)) from error
-    if "features" in held.data and not isinstance(held.model, SparLow):
-        raise UserError(f"{path} holds what sparlow features --save has learned: it is used as features --like {path}.")
-    if not isinstance(held.model, SparLow):
-        said = "use it in Python, by sparlow.load_model" if isinstance(held.model, Pipeline) else "not other models"
-        raise UserError(
-            f"{path} holds a {type(held.model).__name__}; the command line works with SparLow models: {said}."
-        )
-    return held
-
-
-def writable(path: str, *read: str | None) -> pathlib.Path:
-    """A file to write, after a look at its folder: a long fit should not end with a wrong path, or without its DATA."""
-    target = pathlib.Path(path)
-    if any(target.resolve() == pathlib.Path(other).resolve() for other in read if other is not None):
-        raise UserError(f"{path} is read by this command: name another file to write.")
-    if target.is_dir():
-        raise UserError(f"{path} is a folder: name a file to write.")
-    if not target.parent.is_dir():
-        raise UserError(f"There is no folder {target.parent} to write {target.name} into.")
-    return target
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The parameters of SparLow."""
+    """Add the parameters of SparLow."""
     group = parser.add_argument_group("the model", "what is left out is chosen from the data")
+    group.add_argument(
+        "--standardize",
+        action=argparse.BooleanOptionalAction,
+        help="scale columns to mean 0 and variance 1; by default where the columns of a table differ in scale",
+    )
     group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
     group.add_argument(
         "--set",
@@ -212,7 +152,6 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--validation-fraction", type=share, metavar="SHARE", help="hold out this share to choose the number of steps"
     )
     group.add_argument("--seed", type=SEED, default=0, help="default: 0")
-    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
     finer = parser.add_argument_group("finer points of the model")
     finer.add_argument("--l1", type=float, help="sparsity of the codes")
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
@@ -252,8 +191,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_model(arguments: argparse.Namespace, start: ModelFile | None = None) -> SparLow:
-    """The model that the arguments describe, not fitted; ``start`` has its first dictionary."""
+def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
+    """Return the model that the arguments describe, not fitted; ``start`` has its first dictionary."""
     same = (
         "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
         "refresh_every solver normalize normalize_embedding tol"
@@ -269,8 +208,8 @@ def build_model(arguments: argparse.Namespace, start: ModelFile | None = None) -
 
 
 def refuse_model_options(arguments: argparse.Namespace) -> None:
-    """Say so where options of a model to be learned go with a saved one, which has its own."""
-    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start"
+    """Refuse options of a model to be learned beside a saved one, which has its own."""
+    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start standardize"
     for name in names.split():
         if getattr(arguments, name) is not None:
             option = "--from" if name == "start" else f"--{name.replace('_', '-')}"
@@ -305,19 +244,19 @@ def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
         raise UserError(f"--l1, --l2: {error}") from error
 
 
-def views_of(arguments: argparse.Namespace, samples: Samples) -> Shifts | None:
-    """The views of the samples that the arguments ask for."""
+def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Shifts | None:
+    """Return the views of the samples that the arguments ask for."""
     if arguments.shifts is None:
         return None
-    if samples.shape is None:
+    if dataset.shape is None:
         raise UserError(
-            f"--shifts moves pictures, but {samples.source} holds rows of {samples.X.shape[1]} numbers: "
+            f"--shifts moves pictures, but {dataset.source} holds rows of {dataset.X.shape[1]} numbers: "
             "rows that are pictures need --size HEIGHTxWIDTH."
         )
-    views = Shifts(arguments.shifts, samples.shape)
+    views = Shifts(arguments.shifts, dataset.shape)
     try:
         with warnings.catch_warnings(action="ignore"):  # the fit says it
-            views.maps(samples.X.shape[1])
+            views.maps(dataset.X.shape[1])
     except ValueError as error:
         raise UserError(f"--shifts: {error}") from error
     return views
