@@ -35,14 +35,25 @@ from .files import TooLargeError, check_zip, replacing
 from .labels import Labels
 from .messages import warn
 from .priors import ElasticNet, KLDivergence, Prior
-from .views import Shifts, Views
+from .solvers import EarlyStopping, Solver
+from .views import Patches, Shifts, Views
 
 Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 2"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
-TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, Shifts, *dict.fromkeys(CRITERIA.values()))
+TRUSTED = (
+    *ESTIMATORS,
+    Labels,
+    ElasticNet,
+    KLDivergence,
+    Shifts,
+    Patches,
+    Solver,
+    EarlyStopping,
+    *dict.fromkeys(CRITERIA.values()),
+)
 # what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it
 _HELD = (
     "numpy.dtype",
@@ -62,14 +73,6 @@ _HELD = (
 )
 # the shapes of fitted arrays; a letter is one number throughout a model: n samples, m features, r atoms, l components
 _SHAPES: dict[type, dict[str, str]] = {
-    SparLow: {
-        "dictionary_": "rm",
-        "projection_": "rl",
-        "components_": "lm",
-        "embedding_": "nl",
-        "_centre": "l",
-        "_mean_image": "m",
-    },
     TraceQuotient: {"projection_": "ml", "components_": "lm", "embedding_": "nl", "mean_": "m"},
     DictionaryLearner: {"dictionary_": "rm", "components_": "rm"},
 }
@@ -335,7 +338,7 @@ def _check_part(part: Any) -> None:
         dataclasses.replace(part)  # type: ignore[type-var]  # makes its own checks again
     if type(part).__module__.split(".")[0] == __name__.split(".")[0] and hasattr(part, "_parameter_constraints"):
         part._validate_params()
-    if hasattr(part, "_check_sound"):
+    if hasattr(part, "_check_sound") and not (isinstance(part, SparLow) and not hasattr(part, "dictionary_")):
         part._check_sound()
     for kind, shapes in _SHAPES.items():
         if isinstance(part, kind) and hasattr(part, "n_features_in_"):

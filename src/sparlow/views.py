@@ -10,6 +10,7 @@ A family of views says what Tᵥ, N, w, h and s are. :class:`Bound` knows how to
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import numbers
@@ -64,7 +65,21 @@ class Views(ABC):
 
     def bind(self, X: Any, unit: bool = True) -> Bound:
         """Return these views for samples such as the rows of X; ``unit`` says whether samples have unit norm."""
-        m, name = X.shape[1], type(self).__name__
+        bound = self.bound(X.shape[1], unit)
+        if not self.contrast:
+            return bound
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
+        raw = dataclasses.replace(bound, unit=False).cut(X[rows]).astype(float)
+        raw -= raw.mean(axis=1, keepdims=True)
+        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
+        if not typical > 0:
+            name = type(self).__name__
+            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
+        return self.bound(X.shape[1], unit, self.contrast * typical)
+
+    def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
+        """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""
+        m, name = n_features, type(self).__name__
         maps = tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
@@ -74,16 +89,8 @@ class Views(ABC):
             raise ValueError(f"{name}.weights({m}) must have {len(maps)} columns, one per view, got {weights.shape}.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
         stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
-        bound = Bound(stacked, len(maps), by_view, self.unit and unit, 0.0, self.signs, self.root)
-        if not self.contrast:
-            return bound
-        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
-        raw = bound.cut(X[rows]).astype(float)
-        raw -= raw.mean(axis=1, keepdims=True)
-        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
-        if not typical > 0:
-            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
-        return Bound(stacked, len(maps), by_view, False, self.contrast * typical, self.signs, self.root)
+        unit = self.unit and unit and not epsilon
+        return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
 
 
 @dataclass(frozen=True)
