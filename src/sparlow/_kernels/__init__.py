@@ -13,12 +13,14 @@ from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
+from .scattering import LANES, scatter
 from .screening import FAR
 from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
     "ADD_LIMIT",
     "FAR",
+    "LANES",
     "accumulate",
     "add_diagonal_form",
     "add_graph_form",
@@ -34,6 +36,7 @@ __all__ = [
     "pool_max",
     "pool_sum",
     "pursue_chunk",
+    "scatter",
     "smooth",
     "solve_supports",
     "transposed_products",
