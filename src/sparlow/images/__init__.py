@@ -3,6 +3,8 @@
 Three scikit-learn transformers, to be put in a pipeline:
 
     picture → DenseSIFT or DHOG → Codebook → SpatialPyramid → one sparse row
+
+and one for small images of one shape, which are rows of pixels: :class:`Scattering`.
 """
 
 from .bags import Bag, Bags
@@ -11,6 +13,7 @@ from .descriptors import DHOG, DenseSIFT
 from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, scspm
 from .pyramid import SpatialPyramid
 from .reading import UnreadableImageError, read_gray, unreadable
+from .scattering import Scattering
 
 __all__ = [
     "DHOG",
@@ -19,6 +22,7 @@ __all__ = [
     "Codebook",
     "DenseSIFT",
     "HistogramIntersection",
+    "Scattering",
     "SpatialPyramid",
     "UnreadableImageError",
     "histogram_intersection",
