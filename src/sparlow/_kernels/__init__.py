@@ -15,12 +15,14 @@ from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
+from .scattering import LANES, scatter
 from .screening import FAR
 from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
     "ADD_LIMIT",
     "FAR",
+    "LANES",
     "accumulate",
     "add_diagonal_form",
     "add_graph_form",
@@ -42,6 +44,7 @@ __all__ = [
     "pull_features",
     "pursue_chunk",
     "root_and_scale",
+    "scatter",
     "smooth",
     "solve_supports",
     "squared_distances",
