@@ -21,9 +21,9 @@ from sklearn.svm import LinearSVC
 
 from sparlow import SparLow, __version__, datasets
 from sparlow.evaluation import nearest_neighbour
+from sparlow.experiments.adapted import LabelledLDA
 from sparlow.experiments.pictures import principal_components
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
-from sparlow.rivals import LabelledLDA
 
 OUTPUT = pathlib.Path(__file__).parent / "results" / "features.json"
 SPLITS = 3

@@ -23,7 +23,7 @@ FLOORS = [
     ["views"],
     ["problem", "defaults"],
     ["estimators", "images"],
-    ["datasets", "samples", "evaluation", "rivals"],
+    ["datasets", "samples", "evaluation", "classifiers"],
     ["models"],
     ["plots", "page"],
     ["experiments"],

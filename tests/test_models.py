@@ -16,9 +16,9 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
 from sparlow import DictionaryLearner, ElasticNet, KLDivergence, SparLow, TraceQuotient
+from sparlow.classifiers import SRC
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFile, ModelFileError, load_file, load_model, save
-from sparlow.rivals import SRC
 from tests import cases
 
 X, Y, _ = cases.labelled(60, 12, 20)

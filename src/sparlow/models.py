@@ -239,11 +239,11 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
 
 
 def _kin() -> tuple[type, ...]:
-    """The steps from pictures to rows with what they hold, and the rivals."""
-    from . import images, rivals
+    """The steps from pictures to rows with what they hold, and the classifiers."""
+    from . import classifiers, images
     from .images.coders import CODERS
 
-    found = [getattr(room, name) for room in (images, rivals) for name in room.__all__]
+    found = [getattr(room, name) for room in (images, classifiers) for name in room.__all__]
     return *(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseEstimator)), *CODERS
 
 

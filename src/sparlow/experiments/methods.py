@@ -27,24 +27,16 @@ from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
+from ..classifiers import FDDL, LCKSVD, SRC, LapRLS
 from ..criteria import CRITERIA
 from ..defaults import default_prior, kinship
 from ..estimators import SparLow, TraceQuotient
 from ..evaluation import TUNING, Fold, divided, own_embedding, part, searched
 from ..images import kspm, llc, scspm
 from ..priors import ElasticNet, KLDivergence
-from ..rivals import (
-    FDDL,
-    LCKSVD,
-    SRC,
-    GaussianKernelPCA,
-    LabelledLDA,
-    LaplacianEigenmaps,
-    LapRLS,
-    ReducedNCA,
-    ScaledSparsePCA,
-)
 from ..views import Pooling, Shifts
+from .adapted import GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .eigenmaps import LaplacianEigenmaps
 
 Array = NDArray[Any]
 Watch = Callable[[Array, Array, Array], None]

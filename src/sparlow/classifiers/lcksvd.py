@@ -58,7 +58,7 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow.rivals import LCKSVD
+    >>> from sparlow.classifiers import LCKSVD
     >>> X, y = load_digits(return_X_y=True)
     >>> LCKSVD(max_iter=3, random_state=0).fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.85
     True

@@ -57,7 +57,7 @@ class LapRLS(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparlow.rivals import LapRLS
+    >>> from sparlow.classifiers import LapRLS
     >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
     >>> LapRLS(k=2).fit(X, [0, -1, -1, 1, -1, -1]).predict(X)
     array([0, 0, 0, 1, 1, 1])

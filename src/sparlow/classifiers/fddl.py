@@ -64,7 +64,7 @@ class FDDL(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow.rivals import FDDL
+    >>> from sparlow.classifiers import FDDL
     >>> X, y = load_digits(return_X_y=True)
     >>> FDDL(max_iter=2, random_state=0).fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.85
     True

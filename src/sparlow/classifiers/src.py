@@ -51,7 +51,7 @@ class SRC(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow.rivals import SRC
+    >>> from sparlow.classifiers import SRC
     >>> X, y = load_digits(return_X_y=True)
     >>> SRC(random_state=0).fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.94
     True
