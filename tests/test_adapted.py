@@ -1,6 +1,8 @@
 """Methods that only the paper's experiments use, against their definitions."""
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, KernelPCA, SparsePCA
@@ -60,3 +62,24 @@ def test_nca_is_that_of_scikit_learn_on_scaled_principal_components():
     theirs.fit(10 * reduce.transform(X[:300]), Y[:300])
     expected = theirs.transform(10 * reduce.transform(X[300:310]))
     np.testing.assert_allclose(ours.transform(X[300:310]), expected)
+
+
+ADAPTED = [LabelledLDA(), ReducedNCA(2), GaussianKernelPCA(2), ScaledSparsePCA(2), LaplacianEigenmaps(2)]
+
+
+@pytest.mark.parametrize("model", ADAPTED, ids=lambda model: type(model).__name__)
+def test_input_that_says_nothing_is_refused_in_plain_words(model):
+    y = Y[:30]
+    for samples in (np.full((30, 6), 0.1), np.ones((30, 6))):
+        with pytest.raises(ValueError, match="All 30 samples are the same"):
+            model.fit(samples, y)
+    with pytest.raises(ValueError, match="1D array"):
+        model.fit(X[0], y)
+    with pytest.raises(TypeError, match="Sparse data"):
+        model.fit(sp.csr_array(X[:30]), y)
+
+
+@pytest.mark.parametrize("model", ADAPTED[:2], ids=lambda model: type(model).__name__)
+def test_labels_that_do_not_fit_are_refused_in_plain_words(model):
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        model.fit(X[:30], Y[:20])
