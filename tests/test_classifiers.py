@@ -53,8 +53,8 @@ def test_laprls_gains_by_samples_without_labels():
     samples, y = semi(600, 30)
     with_graph, without = (LapRLS(intrinsic=g, k=7).fit(samples, y).score(X[600:1000], Y[600:1000]) for g in (10, 0))
     assert with_graph > without + 0.03
-    with pytest.raises(ValueError, match="two classes, got 1"):
-        LapRLS().fit(samples[:3], [1, 1, -1])
+    with pytest.raises(ValueError, match="two classes, got 1 class"):
+        LapRLS().fit(samples[:3], [1, 1, 1])
 
 
 def test_src_residuals_from_scikit_learns_codes():

@@ -3,14 +3,10 @@
 Local and global consistency (LGC) is scikit-learn's LabelSpreading.
 """
 
+from .dksvd import DKSVD
 from .fddl import FDDL
 from .laprls import LapRLS
 from .lcksvd import LCKSVD
 from .src import SRC
 
-__all__ = [
-    "FDDL",
-    "LCKSVD",
-    "SRC",
-    "LapRLS",
-]
+__all__ = ["DKSVD", "FDDL", "LCKSVD", "SRC", "LapRLS"]

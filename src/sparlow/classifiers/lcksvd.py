@@ -6,35 +6,31 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..dictionaries import class_union, ksvd, omp
+from .base import atoms_for, one_hot, ridge
+from .stacked import StackedKSVD
 
-Array = NDArray[Any]
 
-
-class LCKSVD(ClassifierMixin, BaseEstimator):
-    """A dictionary whose codes are alike within a class, with a linear classifier of the codes (LC-KSVD2).
-
-        min ‖X − ΦD‖² + α ‖Q − ΦA‖² + β ‖H − ΦW‖²,   at most k nonzero codes per sample,
+class LCKSVD(StackedKSVD):
+    """min ‖X − ΦD‖² + α‖Q − ΦA‖² + β‖H − ΦW‖², at most T nonzeros per code: codes alike within a class (LC-KSVD2).
 
     Q (n, r) marks the atoms of each sample's class, H (n, c) its class. It is K-SVD of the rows [X, √α Q, √β H], begun
-    with a dictionary for each class and with A and W by ridge regression. New samples: the largest entry of φW, where W
-    is learned anew, by ridge regression on codes that do not know the labels, as those of new samples do not. The W of
-    the joint problem, which the paper takes, is less accurate: on faces by 1 to 15 points, for weights α, β of 0.001 to
-    240.
+    with a dictionary for each class and with A and W by ridge regression. A new sample gets the class of the largest
+    entry of φW. This W is learned anew, by ridge regression on codes that do not know the labels, as those of new
+    samples do not. The W of the joint problem, which the paper takes, is less accurate: on faces by 1 to 15 points, for
+    weights α, β of 0.001 to 240.
 
     Parameters
     ----------
     n_atoms : int, optional
         By default ten for each class.
     n_nonzero : int, default=20
-        k.
+        T, the most nonzeros of a code.
     alpha, beta : float
         Weights of the two terms, relative to samples of unit norm; Q and H have rows of unit norm.
     max_iter : int, default=10
@@ -42,7 +38,9 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
     random_state : int or RandomState, optional
         For the first dictionary.
     n_jobs : int, optional
-        Threads.
+        Threads. The result does not depend on it.
+    verbose : int, default=0
+        Print the cost of each iteration.
 
     Attributes
     ----------
@@ -52,8 +50,17 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         D.
     classifier_ : array of shape (n_atoms, n_classes)
         W.
+    costs_ : array of shape (n_iter_,)
+        The objective divided by the number of samples, after each iteration.
+    n_iter_ : int
+        Iterations.
     n_features_in_ : int
         Number of features.
+
+    References
+    ----------
+    Z. Jiang, Z. Lin, L. S. Davis: Label consistent K-SVD: learning a discriminative dictionary for recognition. IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 35(11), 2013.
 
     Examples
     --------
@@ -73,6 +80,7 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -85,6 +93,7 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         max_iter: int = 10,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_atoms = n_atoms
         self.n_nonzero = n_nonzero
@@ -93,6 +102,7 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LCKSVD:
@@ -110,50 +120,13 @@ class LCKSVD(ClassifierMixin, BaseEstimator):
         self : LCKSVD
 
         """
-        X, y = validate_data(self, X, y, dtype=float)
-        X, rng = normalize(X), check_random_state(self.random_state)
-        self.classes_ = np.unique(y)
-        n_atoms = 10 * len(self.classes_) if self.n_atoms is None else self.n_atoms
-        D, atom_classes = class_union(X, y, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
-        Q = normalize((y[:, None] == atom_classes).astype(float))
-        H = (y[:, None] == self.classes_).astype(float)
-        targets = np.hstack([np.sqrt(self.alpha) * Q, np.sqrt(self.beta) * H])
-        start = np.hstack([D, self._regression(X, D, targets)])
-        learned = ksvd(
-            np.hstack([X, targets]),
-            n_atoms,
-            n_nonzero=self.n_nonzero,
-            n_iter=self.max_iter,
-            start=start,
-            random_state=rng,
-            n_jobs=self.n_jobs,
-        )
-        # an atom of which the samples' part is nothing cannot be used by new samples
-        norms = np.linalg.norm(learned[:, : X.shape[1]], axis=1, keepdims=True)
-        used = norms[:, 0] > 1e-6
-        self.dictionary_ = learned[used, : X.shape[1]] / norms[used]
-        self.classifier_ = self._regression(X, self.dictionary_, H)
+        X, labels = self._training_samples(X, y)
+        rng = check_random_state(self.random_state)
+        n_atoms = atoms_for(self.n_atoms, X, labels)
+        D, atom_classes = class_union(X, labels, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
+        Q = normalize((labels[:, None] == atom_classes).astype(X.dtype))
+        H = one_hot(labels, len(self.classes_), X.dtype)
+        targets = np.hstack([np.sqrt(self.alpha) * Q, np.sqrt(self.beta) * H]).astype(X.dtype)
+        self.dictionary_, _ = self._learn(X, targets, D, 1.0, rng)
+        self.classifier_ = ridge(omp(X, self.dictionary_, self.n_nonzero, n_jobs=self.n_jobs), H, 1.0)
         return self
-
-    def _regression(self, X: Array, D: Array, targets: Array) -> Array:
-        """Ridge regression of the targets on the codes, (ΦᵀΦ + I)⁻¹ΦᵀT."""
-        codes = omp(X, D, self.n_nonzero, n_jobs=self.n_jobs)
-        return np.linalg.solve((codes.T @ codes).toarray() + np.eye(len(D)), np.asarray(codes.T @ targets))
-
-    def predict(self, X: Any) -> Array:
-        """The class of the largest entry of φW.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        y : array of shape (n_samples,)
-
-        """
-        check_is_fitted(self)
-        X = normalize(validate_data(self, X, dtype=float, reset=False))
-        codes = omp(X, self.dictionary_, self.n_nonzero, n_jobs=self.n_jobs)
-        return self.classes_[np.argmax(codes @ self.classifier_, axis=1)]
