@@ -8,5 +8,6 @@ from .fddl import FDDL
 from .laprls import LapRLS
 from .lcksvd import LCKSVD
 from .src import SRC
+from .tddl import TDDL
 
-__all__ = ["DKSVD", "FDDL", "LCKSVD", "SRC", "LapRLS"]
+__all__ = ["DKSVD", "FDDL", "LCKSVD", "SRC", "TDDL", "LapRLS"]
