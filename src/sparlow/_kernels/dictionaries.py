@@ -104,7 +104,8 @@ def adapt_chunk(C, G, energies, ridge, prices, barred, most, indices, data, cost
 
     The Cholesky factor of D_S D_Sᵀ + ridge · I is extended by the new row, or the row that goes is rotated out.
 
-    Fills ``indices`` and ``data`` (n, most), sorted by atom, and ``costs`` (n,); returns the number of codes per sample.
+    Fills ``indices`` and ``data`` (n, most), sorted by atom, and ``costs`` (n,); returns the number of codes of each
+    sample.
     """
     n, r = C.shape
     counts = np.zeros(n, np.int64)

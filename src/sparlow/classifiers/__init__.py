@@ -3,11 +3,13 @@
 Local and global consistency (LGC) is scikit-learn's LabelSpreading.
 """
 
+from .bmddl import BMDDL
 from .dksvd import DKSVD
 from .fddl import FDDL
 from .laprls import LapRLS
 from .lcksvd import LCKSVD
 from .src import SRC
+from .sspic import SSPIC
 from .tddl import TDDL
 
-__all__ = ["DKSVD", "FDDL", "LCKSVD", "SRC", "TDDL", "LapRLS"]
+__all__ = ["BMDDL", "DKSVD", "FDDL", "LCKSVD", "SRC", "SSPIC", "TDDL", "LapRLS"]
