@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..coding import encode
+from ..coding import encode, objective
 from ..dictionaries import class_union, ksvd
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means
@@ -24,8 +25,12 @@ class FDDL(DictionaryClassifier):
 
     φ_j is the code over the atoms D_j of class j; S_W and S_B are the scatter of the codes within and between classes.
     Atoms of a class rebuild its samples and no others. Codes are updated by accelerated proximal gradients, then atoms
-    one after the other. A new sample is coded by the lasso and goes to the class of the smallest
-    ‖x − φ_c D_c‖² + w ‖φ − m_c‖², m_c the mean code of the class.
+    one after the other.
+
+    A new sample is coded by the lasso over all atoms and goes to the class of the smallest
+    ‖x − φ_c D_c‖² + w ‖φ − m_c‖², m_c the mean code of the class: the paper's global classifier. The local one codes
+    it over the atoms of each class alone and takes the smallest ½‖x − φD_c‖² + λ₁‖φ‖₁; it suits classes of many
+    samples.
 
     Parameters
     ----------
@@ -35,6 +40,8 @@ class FDDL(DictionaryClassifier):
         λ₁ and λ₂.
     weight : float, default=0.5
         w.
+    scheme : {"global", "local"}, default="global"
+        The classifier.
     max_iter : int, default=5
         Updates of codes and atoms in turn.
     random_state : int or RandomState, optional
@@ -81,6 +88,7 @@ class FDDL(DictionaryClassifier):
         "l1": [Interval(Real, 0, None, closed="left")],
         "fisher": [Interval(Real, 0, None, closed="left")],
         "weight": [Interval(Real, 0, None, closed="left")],
+        "scheme": [StrOptions({"global", "local"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -94,6 +102,7 @@ class FDDL(DictionaryClassifier):
         l1: float = 0.005,
         fisher: float = 0.01,
         weight: float = 0.5,
+        scheme: str = "global",
         max_iter: int = 5,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -103,6 +112,7 @@ class FDDL(DictionaryClassifier):
         self.l1 = l1
         self.fisher = fisher
         self.weight = weight
+        self.scheme = scheme
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -150,7 +160,7 @@ class FDDL(DictionaryClassifier):
     def _coded(self, X: Array, D: Array, codes: Array, own: Array, labels: Array, steps: int = 15) -> Array:
         """Return the codes of all samples after some accelerated proximal gradients."""
         K = self._curvature(D)
-        linear = (1 + own) * (X @ D.T)
+        linear = (1 + own.astype(X.dtype)) * (X @ D.T)
         rate = 1 / (_largest_eigenvalue(K) + 2 * self.fisher)
         ahead, momentum = codes, 1.0
         for _ in range(steps):
@@ -159,7 +169,7 @@ class FDDL(DictionaryClassifier):
             fisher = 2 * ahead - 2 * means + ahead.mean(axis=0)
             moved = ahead - rate * (ahead @ K - linear + self.fisher * fisher)
             new = np.sign(moved) * np.maximum(np.abs(moved) - rate * self.l1, 0)
-            following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             ahead = new + ((momentum - 1) / following) * (new - codes)
             codes, momentum = new, following
         return codes
@@ -194,7 +204,12 @@ class FDDL(DictionaryClassifier):
         return float(0.5 * plain + self.l1 * np.abs(codes).sum())
 
     def _scores(self, X: Array) -> Array:
-        codes = encode(X, self.dictionary_, ElasticNet(self.l1, 1e-3), n_jobs=self.n_jobs)
+        prior = ElasticNet(self.l1, 1e-3)
+        if self.scheme == "local":
+            blocks = [self.dictionary_[self.atom_classes_ == label] for label in self.classes_]
+            costs = [objective(X, D, prior, encode(X, D, prior, n_jobs=self.n_jobs)) for D in blocks]
+            return -np.stack(costs, axis=1).astype(X.dtype)
+        codes = encode(X, self.dictionary_, prior, n_jobs=self.n_jobs)
         M = self.mean_codes_
         away = np.sum(M**2, axis=1) - 2 * (codes @ M.T)  # ‖φ − m_c‖² less ‖φ‖², which all classes share
         residuals = class_residuals(X, codes, self.dictionary_, self.atom_classes_, self.classes_)
