@@ -8,7 +8,7 @@ Three scikit-learn transformers, to be put in a pipeline:
 from .bags import Bag, Bags
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
-from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, scspm
+from .pipelines import HistogramIntersection, histogram_intersection, kspm, llc, lsc, scspm
 from .pyramid import SpatialPyramid
 from .reading import UnreadableImageError, read_gray, unreadable
 
@@ -24,6 +24,7 @@ __all__ = [
     "histogram_intersection",
     "kspm",
     "llc",
+    "lsc",
     "read_gray",
     "scspm",
     "unreadable",
