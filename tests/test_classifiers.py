@@ -555,3 +555,8 @@ def test_sspic_estimates_priors_that_suit_the_codes():
     own = model.atom_classes_ == model.classes_[:, None]
     assert model.kappa_[own].mean() > 10 * model.kappa_[~own].mean()
     assert sp.issparse(adaptive_pursuit(X[:2], model.dictionary_, 0.1, np.ones(100))[0])
+
+
+def test_sspic_warns_of_atoms_that_leave_no_residual():
+    with pytest.warns(UserWarning, match="at most half as many"):
+        SSPIC(40, random_state=0).fit(X[:60], Y[:60])

@@ -181,6 +181,7 @@ PAGES = [
     "README.md",
     "docs/guide.md",
     "docs/add_a_criterion.md",
+    "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from .. import _kernels
 from ..dictionaries import class_union, ksvd
+from ..messages import warn
 from ..parallel import Threads, chunks, frozen
 from .base import Array, DictionaryClassifier
 
@@ -58,8 +59,8 @@ class SSPIC(DictionaryClassifier):
     Parameters
     ----------
     n_atoms : int, optional
-        Atoms in all, by K-SVD of each class. By default the training samples themselves are the atoms, and a training
-        sample is coded without its own.
+        Atoms in all, by K-SVD of each class; at most half as many as samples. By default the training samples
+        themselves are the atoms, and a training sample is coded without its own.
     price : float, default=0.003
         ρ of the first codes: an atom joins if it explains more than this share of the energy of a sample.
     dimensions : float, default=10
@@ -165,6 +166,11 @@ class SSPIC(DictionaryClassifier):
             D, places = X[used], labels[used]
             own[used] = np.arange(len(D))
         else:
+            if 2 * self.n_atoms > len(X):
+                warn(
+                    f"n_atoms={self.n_atoms} atoms rebuild {len(X)} samples almost without a residual, from which "
+                    "SSPIC learns its noise: ask for at most half as many, or leave n_atoms out to take the samples."
+                )
             rng = check_random_state(self.random_state)
             D, places = class_union(X, labels, self.n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
         self.dictionary_, self.atom_classes_ = D, self.classes_[places]
