@@ -32,24 +32,17 @@ from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
+from sparlow.classifiers import FDDL, LCKSVD, SRC, LapRLS
 from sparlow.criteria import CRITERIA
-from sparlow.defaults import default_prior, kinship
+from sparlow.defaults import default_prior
 from sparlow.estimators import SparLow, TraceQuotient
 from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
 from sparlow.images import kspm, llc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.rivals import (
-    FDDL,
-    LCKSVD,
-    SRC,
-    GaussianKernelPCA,
-    LabelledLDA,
-    LaplacianEigenmaps,
-    LapRLS,
-    ReducedNCA,
-    ScaledSparsePCA,
-)
-from sparlow.views import Pooling, Shifts
+from sparlow.views import Shifts
+
+from .adapted import GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .eigenmaps import LaplacianEigenmaps
 
 Array = NDArray[Any]
 StepListener = Callable[[Array, Array, Array], None]

@@ -30,6 +30,7 @@ from sparlow.images import (
     SpatialPyramid,
     kspm,
     llc,
+    lsc,
     pyramid_features,
     read_gray,
     scspm,
@@ -77,7 +78,7 @@ def test_grid_search_over_the_stages():
     assert search.best_score_ > 0.9
 
 
-@pytest.mark.parametrize("recipe", [kspm, scspm, llc])
+@pytest.mark.parametrize("recipe", [kspm, scspm, llc, lsc])
 def test_recipes_tell_textures_apart(recipe):
     pictures, labels = stripes_set(8)
     model = recipe(24, step=4, random_state=0, n_jobs=2).set_params(descriptors__patch=8)

@@ -16,10 +16,10 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
 from sparlow import DictionaryLearner, SparLow, TraceQuotient
+from sparlow.classifiers import SRC
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFile, ModelFileError, load, load_file, save
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.rivals import SRC
 from tests import cases
 
 X, Y, _ = cases.labelled(60, 12, 20)

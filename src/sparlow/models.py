@@ -303,10 +303,10 @@ def load_file(
 
 def _kin() -> tuple[type, ...]:
     """Return the steps from pictures to rows with what they hold, and the classifiers."""
-    from . import images, rivals
+    from . import classifiers, images
     from .images.coders import CODERS, Templates
 
-    found = [getattr(room, name) for room in (images, rivals) for name in room.__all__]
+    found = [getattr(room, name) for room in (images, classifiers) for name in room.__all__]
     return (
         *(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseEstimator)),
         *CODERS.values(),

@@ -10,7 +10,7 @@ after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch
 from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
-from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
+from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
@@ -24,6 +24,7 @@ __all__ = [
     "FAR",
     "LANES",
     "accumulate",
+    "adapt_chunk",
     "add_diagonal_form",
     "add_graph_form",
     "add_to_words",

@@ -16,6 +16,7 @@ from .pipelines import (
     histogram_intersection,
     kspm,
     llc,
+    lsc,
     pyramid_features,
     scspm,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "histogram_intersection",
     "kspm",
     "llc",
+    "lsc",
     "pyramid_features",
     "read_gray",
     "scspm",

@@ -10,9 +10,17 @@ from sklearn.decomposition import PCA, KernelPCA, SparsePCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils import check_array, check_X_y
 from threadpoolctl import threadpool_limits
 
 Array = NDArray[Any]
+
+
+def _varied(X: Array, y: Any = None) -> tuple[Array, Any]:
+    """Return the samples and labels, or raise ValueError where all samples are the same."""
+    if not np.ptp(X, axis=0).any():
+        raise ValueError(f"All {len(X)} samples are the same: there is nothing to learn from them.")
+    return X, y
 
 
 class LabelledLDA(LinearDiscriminantAnalysis):
@@ -20,6 +28,7 @@ class LabelledLDA(LinearDiscriminantAnalysis):
 
     def fit(self, X: Array, y: Array) -> LabelledLDA:
         """Fit on the labelled samples."""
+        X, y = _varied(*check_X_y(X, y))
         return super().fit(X[y != -1], y[y != -1])
 
 
@@ -32,6 +41,7 @@ class ReducedNCA(NeighborhoodComponentsAnalysis):
 
     def fit(self, X: Array, y: Array) -> ReducedNCA:
         """Fit the principal components, then NCA."""
+        X, y = _varied(*check_X_y(X, y))
         self.pca_ = PCA(min(50, *X.shape), random_state=0).fit(X)
         if len(y) > 3000:
             X, _, y, _ = train_test_split(X, y, train_size=3000, stratify=y, random_state=0)
@@ -51,6 +61,7 @@ class GaussianKernelPCA(KernelPCA):
 
     def fit(self, X: Array, y: Any = None) -> GaussianKernelPCA:
         """Fit with the kernel's width from the samples."""
+        X, _ = _varied(check_array(X))
         self.gamma = 1 / (self.width * 2 * float(np.var(X, axis=0).sum()))
         return super().fit(X)
 
@@ -64,6 +75,7 @@ class ScaledSparsePCA(SparsePCA):
 
     def fit(self, X: Array, y: Any = None) -> ScaledSparsePCA:
         """Fit with the penalty for so many samples."""
+        X, _ = _varied(check_array(X))
         self.alpha = self.sparsity * np.sqrt(len(X))
         with threadpool_limits(1):  # hundreds of small problems: threads would wait for each other
             return super().fit(X)

@@ -7,24 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.preprocessing import normalize
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
 from ..dictionaries import class_union, samples
 from ..priors import ElasticNet
+from .base import Array, DictionaryClassifier
 
-Array = NDArray[Any]
 
+class SRC(DictionaryClassifier):
+    """min over classes c of ‖x − φ_c D_c‖: the class whose samples rebuild x best (sparse representation).
 
-class SRC(ClassifierMixin, BaseEstimator):
-    """The class whose atoms leave the smallest residual, min over c of ‖x − φ_c D_c‖.
-
-    Atoms are training samples scaled to unit norm, and φ is the sparse code of x over the atoms of all classes.
+    Atoms are training samples scaled to unit norm. φ is the sparse code of x over the atoms of all classes,
+    argmin ½‖x − φD‖² + l1‖φ‖₁ + l2‖φ‖², and φ_c its part over the atoms of class c. Nothing is learned.
 
     Parameters
     ----------
@@ -35,7 +32,9 @@ class SRC(ClassifierMixin, BaseEstimator):
     random_state : int or RandomState, optional
         Which samples.
     n_jobs : int, optional
-        Threads.
+        Threads. The result does not depend on it.
+    verbose : int, default=0
+        Print the number of atoms.
 
     Attributes
     ----------
@@ -48,10 +47,15 @@ class SRC(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Number of features.
 
+    References
+    ----------
+    J. Wright, A. Y. Yang, A. Ganesh, S. S. Sastry, Y. Ma: Robust face recognition via sparse representation. IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 31(2), 2009.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sparlow.rivals import SRC
+    >>> from sparlow.classifiers import SRC
     >>> X, y = load_digits(return_X_y=True)
     >>> SRC(random_state=0).fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.94
     True
@@ -64,6 +68,7 @@ class SRC(ClassifierMixin, BaseEstimator):
         "l2": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -74,12 +79,14 @@ class SRC(ClassifierMixin, BaseEstimator):
         l2: float = 1e-3,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_atoms = n_atoms
         self.l1 = l1
         self.l2 = l2
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> SRC:
@@ -97,17 +104,19 @@ class SRC(ClassifierMixin, BaseEstimator):
         self : SRC
 
         """
-        X, y = validate_data(self, X, y, dtype=float)
-        self.classes_ = np.unique(y)
+        X, labels = self._training_samples(X, y)
         if self.n_atoms is None:
-            self.dictionary_, self.atom_classes_ = normalize(X), y
+            used = X.any(axis=1)  # zeros have no direction
+            D, places = X[used], labels[used]
         else:
             rng = check_random_state(self.random_state)
-            self.dictionary_, self.atom_classes_ = class_union(X, y, self.n_atoms, samples, random_state=rng)
+            D, places = class_union(X, labels, self.n_atoms, samples, random_state=rng)
+        self.dictionary_, self.atom_classes_ = D, self.classes_[places]
+        self._say(f"{len(D)} atoms")
         return self
 
     def residuals(self, X: Any) -> Array:
-        """‖x − φ_c D_c‖ for each class, of samples scaled to unit norm.
+        """Return ‖x − φ_c D_c‖ for each class, of samples scaled to unit norm.
 
         Parameters
         ----------
@@ -119,29 +128,20 @@ class SRC(ClassifierMixin, BaseEstimator):
         residuals : array of shape (n_samples, n_classes)
 
         """
-        check_is_fitted(self)
-        X = normalize(validate_data(self, X, dtype=float, reset=False))
+        return -self._scores(self._new_samples(X))
+
+    def _scores(self, X: Array) -> Array:
         codes = encode(X, self.dictionary_, ElasticNet(self.l1, self.l2), n_jobs=self.n_jobs)
-        return class_residuals(X, codes, self.dictionary_, self.atom_classes_)
+        return -class_residuals(X, codes, self.dictionary_, self.atom_classes_, self.classes_)
 
-    def predict(self, X: Any) -> Array:
-        """The class of the smallest residual.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        y : array of shape (n_samples,)
-
-        """
-        return self.classes_[np.argmin(self.residuals(X), axis=1)]
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # two features: the atoms of any class span the plane
+        return tags
 
 
-def class_residuals(X: Array, codes: sp.csr_array, D: Array, atom_classes: Array) -> Array:
-    """‖x − φ_c D_c‖ (n, c), φ_c the codes over the atoms of class c, classes in ascending order."""
-    columns, classes = codes.tocsc(), np.unique(atom_classes)
+def class_residuals(X: Array, codes: sp.csr_array, D: Array, atom_classes: Array, classes: Array) -> Array:
+    """Return ‖x − φ_c D_c‖ (n, c), φ_c the codes over the atoms of class c."""
+    columns = codes.tocsc()
     blocks = [atom_classes == label for label in classes]
     return np.stack([np.linalg.norm(X - columns[:, own] @ D[own], axis=1) for own in blocks], axis=1)

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..graphs import affinities, neighbours
+from sparlow.graphs import affinities
+from sparlow.neighbours import neighbours
 
 Array = NDArray[Any]
 
@@ -76,6 +77,8 @@ class LaplacianEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         """
         X = validate_data(self, X, dtype=float, ensure_min_samples=self.n_components + 3)
+        if not np.ptp(X, axis=0).any():
+            raise ValueError(f"All {len(X)} samples are the same: their neighbour graph says nothing.")
         self._X, k = X, min(self.k, len(X) - 1)
         self._bandwidth = max(float(np.mean(neighbours(X, k, n_jobs=self.n_jobs)[0] ** 2)), np.finfo(float).tiny)
         W = affinities(X, k, self._bandwidth, n_jobs=self.n_jobs)
