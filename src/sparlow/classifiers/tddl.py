@@ -18,7 +18,7 @@ from ..coding import encode, pullback
 from ..dictionaries import class_union, online, unit_samples
 from ..parallel import Threads
 from ..priors import ElasticNet
-from ..views import Pooling, Views
+from ..views import Views
 from .base import Array, DictionaryClassifier, atoms_for, one_hot
 
 _TOL = 1e-4  # the optimality gap of codes while learning
@@ -194,7 +194,7 @@ class TDDL(DictionaryClassifier):
             raise ValueError("shared=False, a dictionary for each class, needs loss='logistic'.")
         X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
-        self._moves = Pooling.of(self.views, X.shape[1], unit=True).maps
+        self._moves = () if self.views is None else tuple(self.views.maps(X.shape[1]))[1:]  # the first is the sample
         T = one_hot(labels, len(self.classes_), X.dtype)
         D = self._first(X, labels, rng)
         with Threads(1):  # hold BLAS to one thread between the calls of encode
