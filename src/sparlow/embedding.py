@@ -34,6 +34,7 @@ Array = NDArray[Any]
 RIDGES = (0.1, 0.3, 1.0, np.inf)  # of the codes, in multiples of their mean variance per dimension
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.3, 0.1)  # where nothing can be held out to choose by
+_COLUMNS = 4096  # features that are converted to double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
 
@@ -208,8 +209,10 @@ def _centred_gram(rows: Rows) -> Array:
     """Return ZZᵀ (n, n) of the centred rows; only where there are fewer samples than features."""
     K = np.zeros((rows.shape[0],) * 2)
     for block in rows.blocks:
-        product = block @ block.T
-        K += product.toarray() if sp.issparse(product) else product
+        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies in double precision
+            part = block[:, columns].astype(float, copy=False)
+            product = part @ part.T
+            K += product.toarray() if sp.issparse(product) else product
     mean = K.mean(axis=0)
     return K - mean - mean[:, None] + mean.mean()
 

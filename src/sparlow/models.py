@@ -26,19 +26,22 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .criteria import CRITERIA
+from .embedding import Embedding, Neighbours
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .labels import Labels
 from .messages import warn
 from .priors import ElasticNet, KLDivergence
 from .samples import Samples
-from .views import Shifts
+from .solvers import EarlyStopping, Solver
+from .views import Bound, Patches, Shifts
 
 Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 1"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
-TRUSTED = (*ESTIMATORS, Labels, ElasticNet, KLDivergence, Shifts, *dict.fromkeys(CRITERIA.values()))
+_PARTS = (Labels, ElasticNet, KLDivergence, Bound, Patches, Shifts, Embedding, Neighbours, EarlyStopping, Solver)
+TRUSTED = (*ESTIMATORS, *_PARTS, *dict.fromkeys(CRITERIA.values()))
 # what scikit-learn's estimators hold and skops leaves to its callers; made sound after loading, see _make_sound
 _HELD = (
     "scipy.sparse._csr.csr_array",

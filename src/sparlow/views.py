@@ -74,11 +74,10 @@ class Views(ABC):
             raise ValueError(f"{name}.weights({m}) must have {len(maps)} columns, one per view, got {weights.shape}.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
         stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
-        bound = Bound(stacked, len(maps), by_view, self.unit and unit, 0.0, self.signs, self.root)
         if not self.contrast:
-            return bound
+            return Bound(stacked, len(maps), by_view, self.unit and unit, 0.0, self.signs, self.root)
         rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
-        raw = bound.cut(X[rows]).astype(float)
+        raw = Bound(stacked, len(maps)).cut(X[rows]).astype(float)
         raw -= raw.mean(axis=1, keepdims=True)
         typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
         if not typical > 0:

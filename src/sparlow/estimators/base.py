@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import ClassifierTags, Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -257,6 +257,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             return tags
         tags.target_tags.required = criterion.supervision != "none"
         tags.target_tags.multi_output = criterion.targets
+        tags.classifier_tags = ClassifierTags()  # of predict_proba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,13 +44,10 @@ class OnStep:
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing; part of the protocol."""
 
-    def on_fit_task_end(
-        self, estimator: Any, context: Any, *, metadata: Any = None, fitted_estimator: Any = None
-    ) -> bool:
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Call the function after a step."""
-        if not metadata or "step" not in metadata:
-            return False
-        return bool(self.function(dict(metadata["step"]), fitted_estimator))
+        row = getattr(fitted_estimator, "_row", None)
+        return row is not None and bool(self.function(dict(row), fitted_estimator))
 
 
 class Follower:
@@ -68,8 +66,8 @@ class Follower:
         if not hasattr(self._model, "_skl_callbacks"):
             return False
         task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
-        told = {**self._data, "metadata": {"step": row}}
-        return bool(task.call_on_fit_task_end(**told, reconstruction_attributes=state()))
+        attributes = functools.cache(lambda: {**state(), "_row": row})  # computed only if a callback wants the model
+        return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
 
     def close(self, fitted: dict[str, Any]) -> None:
         """Tell that the fit is over, with these fitted attributes."""

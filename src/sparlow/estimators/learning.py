@@ -160,7 +160,7 @@ def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: 
     if setup.stopping is None or not fitted:
         return ended
     told = ("history_", "n_iter_") if learned.reason == "interrupted" else ("history_", "n_iter_", "stop_reason_")
-    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps}
+    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
 def learn_from(
@@ -295,7 +295,13 @@ class _Trial:
             )
             if labels.y is not None and len(np.unique(labels.y[rest])) < len(np.unique(labels.y)):
                 return None
-        return cls(setup, samples.take(rest), labels.take(rest), samples.take(held), labels.take(held))
+        part = samples.take(rest)
+        if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
+            fewer = min(setup.n_atoms, len(distinct_rows(part.X)))
+            if fewer < (setup.n_components or 1):
+                return None
+            setup = dataclasses.replace(setup, n_atoms=fewer)
+        return cls(setup, part, labels.take(rest), samples.take(held), labels.take(held))
 
     def run(self, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
         """Return the choice, and the fitted attributes of the best model on the way."""
