@@ -10,6 +10,8 @@ from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_n_atoms, default_prior, default_proximity, kinship, likeness, spread
 from sparlow.dictionaries import learn_dictionary
+from sparlow.solvers import Solver
+from tests.digits import plain
 
 DIGITS = normalize(load_digits().data[:600])
 TARGET = load_digits().target[:600]
@@ -59,7 +61,7 @@ def test_dictionaries_of_features_stay_near_their_start():
     assert (kinship(DIGITS), default_proximity(kinship(DIGITS))) == (1, 0)
     assert default_proximity(kinship(X)) == pytest.approx(100 * (1 - max((likeness(X) / 0.75) ** 1.5, 0.2)))
     usual, named, free = (
-        SparLow("lda", n_atoms=60, max_iter=3, mu_proximity=mu, random_state=0).fit(X, y)
+        plain("lda", n_atoms=60, max_iter=3, solver=Solver(mu_proximity=mu)).fit(X, y)
         for mu in (None, default_proximity(kinship(X)), 0.0)
     )
     np.testing.assert_array_equal(usual.dictionary_, named.dictionary_)
@@ -110,10 +112,10 @@ def test_classes_get_atoms_of_their_own_where_labels_are_as_many_as_atoms(monkey
         seen.append(None if y is None else np.sum(y >= 0))
         return learn_dictionary(method, X, n_atoms, y, **options)
 
-    monkeypatch.setattr("sparlow.estimators.start.learn_dictionary", learner)
+    monkeypatch.setattr("sparlow.estimators.learning.learn_dictionary", learner)
     y = np.where(np.arange(200) < labelled, TARGET[:200], -1)
     criterion = "sda" if labelled else "pca"
-    SparLow(criterion, n_atoms=40, max_iter=0, random_state=0).fit(DIGITS[:200], y)
+    plain(criterion, n_atoms=40, max_iter=0).fit(DIGITS[:200], y)
     assert seen == [labelled if class_wise else None]
 
 
@@ -125,10 +127,11 @@ def test_repeated_labelled_samples_are_not_enough_for_atoms_of_each_class():
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))
 def test_default_shrinkage_and_proximity_are_those_of_the_criterion(criterion):
-    model = SparLow(criterion, n_atoms=30, n_components=2, max_iter=0, random_state=0).fit(DIGITS[:200], TARGET[:200])
+    options = {"n_components": 2, "max_iter": 0}
+    model = plain(criterion, **options).fit(DIGITS[:200], TARGET[:200])
     assert model.shrinkage_ == (10 if criterion in ("lap", "lle") else 0.1)
     assert model.mu_proximity_ == CRITERIA[criterion].proximity
-    named = SparLow(criterion, n_atoms=30, n_components=2, max_iter=0, random_state=0, shrinkage=0.5, mu_proximity=3.0)
+    named = plain(CRITERIA[criterion](shrinkage=0.5), solver=Solver(mu_proximity=3.0), **options)
     named.fit(DIGITS[:200], TARGET[:200])
     assert (named.shrinkage_, named.mu_proximity_) == (0.5, 3.0)
     if criterion != "pca":  # which has a trace in its denominator

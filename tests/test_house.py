@@ -18,11 +18,12 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
     ["_kernels", "parallel", "messages"],
-    ["priors", "graphs", "regularizers", "manifolds"],
-    ["coding", "criteria", "tracequotient", "optimize"],
-    ["dictionaries"],
-    ["views"],
-    ["problem", "defaults"],
+    ["labels", "priors", "graphs", "views", "regularizers", "manifolds", "tracequotient"],
+    ["coding", "optimize"],
+    ["coded", "dictionaries"],
+    ["criteria"],
+    ["problem", "embedding", "defaults"],
+    ["solvers"],
     ["estimators", "images"],
     ["samples", "evaluation", "rivals"],
     ["models"],

@@ -255,23 +255,6 @@ def test_one_picture_is_embedded_as_in_a_batch(of_patches):
     np.testing.assert_allclose(rows, of_patches.transform(X_NEW)[:5], atol=1e-10)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_check_estimator_with_patches():
-    """The pictures of the checks are of one row, and their patches single numbers beside their neighbours."""
-    check_estimator(SparLow("pca", 1, views=InRows(), max_iter=1), on_fail="raise")
-
-
-class InRows(Views):
-    """Patches of samples of any length: pairs of neighbouring numbers, the last one with the first."""
-
-    contrast, signs, root = 0.1, True, True
-
-    def maps(self, n_features):
-        one = sp.eye_array(n_features, format="csr")
-        return tuple(sp.csr_array(one[:, [i, (i + 1) % n_features]]) for i in range(n_features))
-
-
 # ── models with views ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

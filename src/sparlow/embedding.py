@@ -28,6 +28,7 @@ from .coded import Coded, Rows
 from .criteria import Quotient
 from .graphs import Structure
 from .parallel import Threads
+from .tracequotient import check_scatter
 
 Array = NDArray[Any]
 
@@ -109,7 +110,7 @@ class Ratio:
             self._grams = [_centred_gram(part) for part in parts]
         else:
             both = Rows(coded.features, coded.samples.X, n_jobs=coded.n_jobs)
-            self._top, self._bottom = _numerator(quotient.above, both), both.form(_below(quotient)) / both.shape[0]
+            self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
@@ -132,7 +133,7 @@ def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int) -
     n, width = coded.shape
     if width > n:
         return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components)
-    B = coded.form(_below(quotient)) / n
+    B = _denominator(quotient, coded)
     B[np.diag_indices_from(B)] += ridge
     return ratio_trace(_numerator(quotient.above, coded), B, n_components)
 
@@ -146,11 +147,11 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     K = K + _JITTER * float(np.trace(K)) * np.eye(n)
     P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     inner = Rows(P)
-    B = inner.form(_below(quotient)) / n
+    B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
     V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
-    return coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0))
+    return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -177,11 +178,13 @@ def _numerator(S: Structure, rows: Rows) -> _Numerator:
     return _Numerator(None, None, rows.form(S) / n)
 
 
-def _below(quotient: Quotient) -> Structure:
-    """Return S_B; where it is a total that has S_A in it, the other part, which gives the same directions."""
+def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
+    """Return B (w, w); where it is a total that has A in it, the other part, which gives the same directions."""
     below = quotient.below if quotient.rest is None else quotient.rest
     assert below is not None
-    return below
+    B = rows.form(below) / rows.shape[0]
+    check_scatter(B, rows.squares, "features", lost)
+    return B
 
 
 def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
@@ -200,7 +203,11 @@ def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
         w = len(whole)
         Q = scipy.linalg.eigh((whole + whole.T) / 2, subset_by_index=[w - n_components, w - 1], check_finite=False)[1]
         Q = Q[:, ::-1]
-    W = scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
+    return _signed(scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False))
+
+
+def _signed(W: Array) -> Array:
+    """Return W with columns whose entry of largest magnitude is positive."""
     largest = np.argmax(np.abs(W), axis=0)
     return W * np.where(W[largest, np.arange(W.shape[1])] < 0, -1.0, 1.0)
 
@@ -290,7 +297,9 @@ class Neighbours:
             squares, votes = plain._nearest(points[rows], own=rows)
         else:
             squares, votes = plain._nearest(np.asarray(new, float))
-        typical = max(float(np.median(squares[:, : max(1, squares.shape[1] // 10)])), np.finfo(float).tiny)
+        near = squares[:, : max(1, squares.shape[1] // 10)]
+        apart = near[near > 0]  # equal samples tell nothing about the scale
+        typical = float(np.median(apart)) if len(apart) else 1.0
         best = (np.inf, plain)
         for beta in np.geomspace(0.1, 100, 13) / typical:
             for floor in (1e-4, 1e-3, 1e-2, 0.1):

@@ -144,13 +144,10 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def _embedding_of(self, X: Any) -> Array:
         """Return :meth:`transform` as an array, whatever ``set_output`` says."""
 
-    def _remember(self, fitted: dict[str, Any], y: Any) -> None:
+    def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes; those that only some fits have do not outlive the last one."""
         for of_last_fit in OF_SOME_FITS:
             self.__dict__.pop(of_last_fit, None)
-        labels: Labels = fitted["_training"]
-        if labels.bound is None and y is not None:  # an unsupervised criterion: labels serve predictions alone
-            fitted |= _classes_beside(y, len(fitted["embedding_"]))
         self.__dict__.update(fitted)
         self._neighbours = None if self._training.y is None else self._voters()
 
@@ -263,8 +260,10 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         return tags
 
 
-def _classes_beside(y: Any, n: int) -> dict[str, Any]:
-    """Return labels given to an unsupervised fit as fitted attributes, where they are classes."""
+def classes_beside(labels: Labels, y: Any, n: int) -> dict[str, Any]:
+    """Return labels given to an unsupervised fit as fitted attributes, where they are classes: for predictions."""
+    if labels.bound is not None or y is None:
+        return {}
     values = np.asarray(y)
     try:
         suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")

@@ -25,7 +25,7 @@ from ..embedding import USUAL, Embedding, Neighbours, block_weights, choose_ridg
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
-from ..problem import Evaluation, Objective, begin, learn
+from ..problem import Evaluation, Objective, begin, check_codes, learn
 from ..solvers import EarlyStopping, Solver
 from ..tracequotient import canonical
 from ..views import Bound
@@ -321,6 +321,8 @@ class _Trial:
         D = first_dictionary(self.setup, self.rest, self.known)
         quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
+        if not rest.nnz:
+            check_codes(rest)
         width = self.rest.views.width(len(D))
         count = n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
         return choose_ridges(quotient, rest, held, count, self._scores)[0]
