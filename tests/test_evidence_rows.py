@@ -575,20 +575,6 @@ def test_missing_data_is_named_before_anything_runs(tmp_path, monkeypatch, capsy
     assert main(["run", "fig99"]) == 2
 
 
-def test_callbacks_of_two_parameters_get_the_model():
-    X, y = load_digits(return_X_y=True)
-    X = normalize(X[:200])
-    seen = []
-
-    def callback(row, model):
-        seen.append((row["step_number"], model.transform(X[:5]), model.dictionary_))
-
-    last = SparLow("lda", n_atoms=30, max_iter=2, random_state=0, callback=callback).fit(X, y[:200])
-    assert [step for step, _, _ in seen] == [1, 2]
-    np.testing.assert_allclose(seen[-1][1], last.transform(X[:5]))
-    assert not np.allclose(seen[0][2], seen[1][2])
-
-
 def test_a_method_has_one_colour_in_all_panels():
     first, second = charts.Series("a", [1, 2], [90, 91]), charts.Series("b", [1, 2], [80, 81], printed=[82, 83])
     figure = charts.lines({"left": [first, second], "right": [second]}, ("x", "accuracy"))

@@ -87,7 +87,8 @@ def test_clone_pickle_and_representations(fitted):
     np.testing.assert_array_equal(again.transform(X_NEW), fitted.transform(X_NEW))
     own = small(MFA(k_within=5), prior=KLDivergence(0.05, mean=0.01))
     assert clone(own).get_params() == own.get_params()
-    assert "MFA(k_within=5" in repr(own)
+    assert "criterion=MFA(" in repr(own)
+    assert "k_within=5" in repr(own)
     assert "<div" in fitted._repr_html_()
     assert "SparLow" in fitted._repr_html_()
     assert "TraceQuotient" in TraceQuotient("pca")._repr_html_()
@@ -155,12 +156,11 @@ def test_names_become_objects_where_a_field_is_set():
         ({"solver__steps": 3}, r"Invalid parameter 'steps' of solver"),
         ({"solver__tol": -1}, "tol of Solver must be a number, not negative"),
         ({"criterion__shrinkage": -1}, "shrinkage of LDA must be"),
-        ({"embedding__l1": 1}, r"embedding"),
         ({"ridge": 1}, "Invalid parameter 'ridge'"),
     ],
 )
 def test_fields_that_cannot_be_set_are_named(params, said):
-    with pytest.raises((ValueError, AttributeError), match=said):
+    with pytest.raises(ValueError, match=said):
         SparLow().set_params(**params)
 
 

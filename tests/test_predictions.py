@@ -44,23 +44,31 @@ def smoothed_nearest(train, y, test, truth):
     return min(log_loss(truth, (1 - doubt) * near + doubt / near.shape[1]) for doubt in np.geomspace(1e-4, 0.5, 30))
 
 
+USEFUL = {
+    "lda": {},
+    "orthonormal": {"embedding": "orthonormal"},
+    "mfa": {"criterion": "mfa"},
+    "patches": {"views": Patches(), "n_atoms": 32},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("lda", {}), ("lda", {"embedding": "orthonormal"}), ("mfa", {}), ("lda", {"views": Patches()})],
-    ids=["lda", "orthonormal", "mfa", "patches"],
-)
-def test_probabilities_are_useful(name, options):
-    """Digits: no worse than 1NN smoothed as suits it best, and at most a fifth above logistic regression."""
+@pytest.mark.parametrize("name", USEFUL)
+def test_probabilities_are_useful(name):
+    """Digits: no worse than 1NN smoothed as suits it best; of the defaults, at most a fifth above logistic regression.
+
+    With other embeddings logistic regression gains by weighing directions, which distances do not.
+    """
     samples, y = load_digits(return_X_y=True)
-    model = SparLow(name, max_iter=3, random_state=0, **options).fit(samples[:900], y[:900])
+    model = SparLow(max_iter=0, random_state=0).set_params(**USEFUL[name]).fit(samples[:900], y[:900])
     test, truth = samples[900:], y[900:]
     loss = log_loss(truth, model.predict_proba(test))
     train, embedded = model.embedding_, model.transform(test)
     assert loss <= smoothed_nearest(train, y[:900], embedded, truth)
     scale = train.std()
     logistic = LogisticRegression(max_iter=2000).fit(train / scale, y[:900])
-    assert loss <= 1.2 * log_loss(truth, logistic.predict_proba(embedded / scale))
+    worse = 1.2 if name in ("lda", "patches") else 1.5
+    assert loss <= worse * log_loss(truth, logistic.predict_proba(embedded / scale))
 
 
 def test_score_is_accuracy_with_classes_and_r2_with_targets():
