@@ -220,8 +220,9 @@ def test_a_model_that_a_callback_sees_has_nothing_of_an_earlier_fit():
     seen = []
     model = plain("sda", max_iter=1).fit(X, np.where(np.arange(len(Y)) % 2 == 0, Y, -1))
     assert hasattr(model, "transduction_")
-    model.set_callbacks(OnStep(lambda row, now: seen.append(hasattr(now, "transduction_")))).fit(X, Y)
-    assert seen == [False]
+    follow = OnStep(lambda row, now: seen.append((hasattr(now, "transduction_"), now.score(X, Y))))
+    model.set_callbacks(follow).set_params(criterion="lda").fit(X, Y)
+    assert seen == [(False, model.score(X, Y))]
 
 
 @pytest.mark.parametrize("classes", [np.array([3, 7]), np.array(["a", "b"], object)], ids=["numbers", "words"])

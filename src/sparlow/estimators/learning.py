@@ -272,7 +272,8 @@ class _Trial:
     def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels) -> None:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self._coded: Coded | None = None
-        self.right: list[Array] = []
+        self.right: list[Array] = []  # of each step
+        self.votes: list[tuple[float, float]] = []
 
     @classmethod
     def of(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial | None:
@@ -314,7 +315,7 @@ class _Trial:
         fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
         if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
             fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
-        return Choice(ridges, best if steps else None, self.votes), fitted
+        return Choice(ridges, best if steps else None, self.votes[best] if self.votes else None), fitted
 
     def _ridges(self) -> tuple[float, float]:
         """Choose the ridges at the first dictionary."""
@@ -346,12 +347,10 @@ class _Trial:
         if self.truth.y is not None:
             rows: Any = self.known.known
             found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-            self.votes = found.beta, found.floor
+            self.votes.append((found.beta, found.floor))
         patience = (self.setup.stopping or EarlyStopping()).patience
         late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
         return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
-
-    votes: tuple[float, float] | None = None
 
     def _best_step(self) -> int:
         """Return the best step, or 0 where it is not better than the start by more than chance."""
