@@ -20,10 +20,10 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from evidence import datasets
+from evidence.adapted import LabelledLDA
 from sparlow import SparLow, __version__
 from sparlow.evaluation import nearest_neighbour
 from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, SpatialPyramid
-from sparlow.rivals import LabelledLDA
 
 OUTPUT = pathlib.Path(__file__).parent / "results" / "features.json"
 SPLITS = 3

@@ -33,24 +33,16 @@ from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 
+from sparlow.classifiers import FDDL, LCKSVD, SRC, LapRLS
 from sparlow.criteria import CRITERIA
-from sparlow.defaults import default_prior, kinship
 from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
 from sparlow.images import kspm, llc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.rivals import (
-    FDDL,
-    LCKSVD,
-    SRC,
-    GaussianKernelPCA,
-    LabelledLDA,
-    LaplacianEigenmaps,
-    LapRLS,
-    ReducedNCA,
-    ScaledSparsePCA,
-)
 from sparlow.views import Shifts
 
+from .adapted import GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .defaults import default_prior, kinship
+from .eigenmaps import LaplacianEigenmaps
 from .models import Classical, Joint
 
 Array = NDArray[Any]
@@ -234,8 +226,7 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     """Return SparLow's parameters from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        views = made["views"].bind(X) if "views" in made else None
-        usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), views)
+        usual = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])

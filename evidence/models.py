@@ -1,8 +1,9 @@
 """SparLow and the classical methods in the words of the committed rows.
 
 The rows were measured with codes alone, an orthonormal projection and all steps, and embeddings were centred and
-scaled to unit norm. Their options, such as ``shrinkage`` or ``normalize_embedding``, are the vocabulary of the
-evidence; here they are translated to the parameters of the library, so that a row measured again means the same.
+scaled to unit norm; what was left open was chosen as in :mod:`evidence.defaults`. Their options, such as ``shrinkage``
+or ``normalize_embedding``, are the vocabulary of the evidence. Here they are translated to the parameters of the
+library, so that a row measured again means the same.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 
 from sparlow.criteria import Criterion, criterion_named
+from sparlow.dictionaries import distinct_rows
 from sparlow.estimators import OnStep, SparLow, TraceQuotient
 from sparlow.solvers import Solver
+
+from .defaults import default_n_atoms, default_prior, default_proximity, kinship
 
 Array = NDArray[Any]
 
@@ -32,12 +36,12 @@ class Translated(BaseEstimator):  # type: ignore[misc]
     shrinkage: float | None
 
     @abstractmethod
-    def translated(self) -> Any:
-        """Return the estimator of the library that the parameters describe."""
+    def translated(self, X: Array, y: Array | None) -> Any:
+        """Return the estimator of the library that the parameters describe, for these samples."""
 
     def fit(self, X: Array, y: Array | None = None) -> Translated:
         """Fit the estimator of the library."""
-        return self.of(self.translated().fit(X, y))
+        return self.of(self.translated(X, y).fit(X, y))
 
     def of(self, model: Any) -> Translated:
         """Take a fitted model of the library."""
@@ -79,7 +83,7 @@ class Classical(Translated):
         self.shrinkage = shrinkage
         self.n_jobs = n_jobs
 
-    def translated(self) -> TraceQuotient:
+    def translated(self, X: Array, y: Array | None) -> TraceQuotient:
         """Return the estimator of the library."""
         return TraceQuotient(self._criterion(), self.n_components, n_jobs=self.n_jobs)
 
@@ -129,15 +133,34 @@ class Joint(Translated):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def translated(self) -> SparLow:
-        """Return the estimator of the library."""
-        same = "n_components n_atoms prior views dictionary max_iter normalize random_state n_jobs"
+    def translated(self, X: Array, y: Array | None) -> SparLow:
+        """Return the estimator of the library, with the defaults of the committed rows."""
+        criterion = self._criterion()
+        X = normalize(X) if self.normalize else X
+        y = None if criterion.supervision == "none" else y
+        known = None if y is None else y != -1
+        k = kinship(X, known)
+        prior, n_atoms, mu = self.prior, self.n_atoms, self.mu_proximity
+        if prior is None:
+            prior = default_prior(X, criterion.faithful, k, self.views is not None)
+        if n_atoms is None and isinstance(self.dictionary, str):
+            n_atoms = _usual_n_atoms(X, y, k)
+        if mu is None:
+            mu = max(criterion.usual_proximity(y), default_proximity(k))
         return SparLow(
-            self._criterion(),
-            solver=Solver(self.solver, self.tol, self.refresh_every, self.mu_coherence, self.mu_proximity),
+            criterion,
+            self.n_components,
+            n_atoms=n_atoms,
+            prior=prior,
+            views=self.views,
+            dictionary=self.dictionary,
+            max_iter=self.max_iter,
+            solver=Solver(self.solver, self.tol, self.refresh_every, self.mu_coherence, mu),
             early_stopping=False,
             embedding="orthonormal",
-            **{name: getattr(self, name) for name in same.split()},
+            normalize=self.normalize,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
         )
 
     def fit_following(self, X: Array, y: Array, on_step: Callable[[Joint], Any]) -> Joint:
@@ -146,7 +169,7 @@ class Joint(Translated):
         def show(row: dict[str, float], now: SparLow) -> None:
             on_step(copy.copy(self).of(now))
 
-        return self.of(self.translated().set_callbacks(OnStep(show)).fit(X, y))
+        return self.of(self.translated(X, y).set_callbacks(OnStep(show)).fit(X, y))
 
     def of(self, model: Any) -> Joint:
         """Take a fitted model of the library."""
@@ -156,3 +179,12 @@ class Joint(Translated):
     def scaled(self, Z: Array) -> Array:
         """Return the embedding, of unit norm if so wished; it is centred already."""
         return np.asarray(normalize(Z) if self.normalize_embedding and Z.shape[1] > 1 else Z)
+
+
+def _usual_n_atoms(X: Array, y: Array | None, k: float) -> int:
+    """Return the number of atoms; only labelled samples count where some have no label and these are enough."""
+    distinct, known = len(distinct_rows(X)), None if y is None else y != -1
+    if y is None or known is None:
+        return default_n_atoms(len(X), distinct, k=k)
+    some = None if known.all() else len(distinct_rows(X[known]))
+    return default_n_atoms(len(X), distinct, len(np.unique(y[known])), k, some)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparlow import page as pages
+from sparlow.app import page as pages
 
 from . import charts
 from .charts import Series

@@ -18,10 +18,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import FunctionTransformer, normalize
 
-from sparlow import SparLow, page, plots
+from sparlow import SparLow, plots
+from sparlow.app import page
+from sparlow.app.dataset import Dataset
 from sparlow.evaluation import judge
 from sparlow.models import ModelFile
-from sparlow.samples import Samples
 
 SHAPE = (8, 8)
 
@@ -98,7 +99,7 @@ def draw_curves(max_iter, X, y, path):
 def write_page(model, X, y, rows, path):
     """The model as one HTML file that opens without a network, with test images and the table of the methods."""
     rows = sorted(rows, key=lambda row: row.name != "LDA-SparLow")  # the model comes first
-    shown = Samples(X, y, SHAPE, source="new digits")
+    shown = Dataset(X, y, SHAPE, source="new digits")
     protocol = f"All learned from the same images and judged on {len(y)} others."
     path.write_text(page.report(ModelFile(model, SHAPE), shown, judgements=rows, protocol=protocol), encoding="utf-8")
 

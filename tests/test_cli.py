@@ -12,10 +12,12 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
+from sklearn.preprocessing import StandardScaler
 
 from sparlow import SparLow, load, save
-from sparlow.cli import COMMANDS, main
+from sparlow.app import main
+from sparlow.app.commands import COMMANDS
 from sparlow.evaluation import compare
 from sparlow.models import load_file
 from tests import cases
@@ -284,7 +286,7 @@ def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys
     few = ("--no-rivals", "--classifiers", "1NN", "-o", page)
     judged = []
     monkeypatch.setattr(
-        "sparlow.cli.report.compare", lambda models, *rest: judged.append(models) or compare(models, *rest)
+        "sparlow.app.commands.report.compare", lambda models, *rest: judged.append(models) or compare(models, *rest)
     )
     code, told, _ = run(capsys, "report", start, folder / "train.npz", *few)
     ((model,),) = (models.values() for models in judged)
@@ -355,8 +357,8 @@ WRONG = {
         "is a folder, no model file; where a command takes both, the model comes before",
     ),
     "labels as text": (["predict", "{model}", "{train}", "-o", "{out}.txt"], "labels are written as .csv"),
-    "foreign model": (["inspect", "{train}"], "holds samples, no model: the model comes first"),
-    "model as samples": (["evaluate", "{model}"], "holds what sparlow has learned, where samples are expected"),
+    "foreign model": (["inspect", "{train}"], "holds samples; a model file was expected"),
+    "model as samples": (["evaluate", "{model}"], "is a model file; samples were expected"),
     "samples to write over": (["fit", "{train}", "-o", "{train}"], "is read by this command: name another"),
     "label column of arrays": (["fit", "{train}", "-o", "{out}", "--label-column", "y"], "is for tables"),
     "part of a folder": (["fit", "{folder}", "-o", "{out}", "--part", "test"], "is for .npz files of two parts"),
@@ -375,7 +377,7 @@ WRONG = {
     "one fold": (["evaluate", "{train}", "--folds", "1"], "at least 2"),
     "folds of a start": (["evaluate", "{train}", "--from", "{model}"], "--from has seen the held-out samples"),
     "rivals of a model": (["evaluate", "{model}", "{train}", "--rivals"], "without MODEL"),
-    "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "has no pictures"),
+    "no pictures": (["features", "{empty}", "-o", "{out}.npz"], "holds no images"),
     "no such folder": (["features", "{missing}", "-o", "{out}.npz"], "no folder"),
     "rows as text": (["features", "{empty}", "-o", "{out}.csv"], "written as .npz"),
     "train is data": (["report", "{model}", "{train}", "--train", "{train}", "-o", "{out}"], "same samples"),
@@ -454,7 +456,7 @@ def test_documented_commands_run(tmp_path, monkeypatch, capsys):
 
 
 def process(*words, **options):
-    return subprocess.Popen([sys.executable, "-m", "sparlow.cli", *map(str, words)], **options)
+    return subprocess.Popen([sys.executable, "-m", "sparlow.app", *map(str, words)], **options)
 
 
 def test_a_pipe_gets_the_result_and_nothing_else(folder):
@@ -489,3 +491,78 @@ def test_ctrl_c_saves_the_best_model_so_far(folder):
     assert model.stop_reason_ == "interrupted"
     assert model.n_iter_ >= 1
     assert model.score(DIGITS.data[200:300], DIGITS.target[200:300]) > 0.8
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """A table whose columns differ in scale."""
+    data = load_wine()
+    rows = np.column_stack([data.data, data.target])
+    path = tmp_path_factory.mktemp("wine") / "wine.csv"
+    np.savetxt(path, rows, delimiter=",", header=",".join([*data.feature_names, "label"]), comments="")
+    return path
+
+
+def test_columns_that_differ_in_scale_are_standardized(wine, tmp_path, capsys):
+    words = ["--n-atoms", "30", "--max-iter", "1", "--jobs", "1"]
+    code, _, said = run(capsys, "fit", wine, "-o", tmp_path / "m", *words)
+    assert code == 0
+    assert said.count("columns differ in scale and are scaled") == 1
+    data = load_wine()
+    scaled = StandardScaler().fit_transform(data.data)
+    expected = SparLow("lda", n_atoms=30, max_iter=1, random_state=0, n_jobs=1).fit(scaled, data.target)
+    whole = load(tmp_path / "m")
+    assert [type(step).__name__ for step in whole] == ["StandardScaler", "SparLow"]
+    np.testing.assert_allclose(whole.transform(data.data), expected.transform(scaled), atol=1e-6)
+    # every command scales what it reads, and knows the samples again
+    assert run(capsys, "transform", tmp_path / "m", wine, "-o", tmp_path / "z.npy", "--jobs", "1")[0] == 0
+    np.testing.assert_allclose(np.load(tmp_path / "z.npy"), whole.transform(data.data), atol=1e-9)
+    code, told, _ = run(capsys, "evaluate", tmp_path / "m", wine, "--classifiers", "1NN", "--jobs", "1")
+    assert (code, told["n_seen"]) == (0, 178)
+    # asked for, asked not to, started from
+    assert run(capsys, "fit", wine, "-o", tmp_path / "n", "--no-standardize", *words)[0] == 0
+    assert isinstance(load(tmp_path / "n"), SparLow)
+    np.savez(tmp_path / "d.npz", X=data.data, y=data.target)
+    assert run(capsys, "fit", tmp_path / "d.npz", "-o", tmp_path / "n", "--standardize", *words)[::2] == (0, "")
+    np.testing.assert_allclose(load(tmp_path / "n").transform(data.data), whole.transform(data.data), atol=1e-6)
+    assert run(capsys, "fit", wine, "-o", tmp_path / "k", "--from", tmp_path / "m", *words)[0] == 0
+    assert [type(step).__name__ for step in load(tmp_path / "k")] == ["StandardScaler", "SparLow"]
+    code, _, said = run(capsys, "fit", wine, "-o", tmp_path / "k", "--from", tmp_path / "m", "--standardize", *words)
+    assert code == 2
+    assert "--standardize goes without --from" in said
+
+
+def test_raw_columns_do_not_collapse(wine, capsys):
+    words = ["--max-iter", "1", "--n-atoms", "40", "--classifiers", "1NN", "--jobs", "1", "--folds", "3"]
+    code, told, said = run(capsys, "evaluate", wine, *words)
+    assert code == 0
+    assert told["methods"][0]["accuracy"]["1NN"] > 0.94
+    code, told, said = run(capsys, "evaluate", wine, "--no-standardize", *words)
+    assert told["methods"][0]["accuracy"]["1NN"] < 0.9
+    assert said.count("nearly equal") == 1  # not once for each fold
+
+
+def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
+    for row in range(60):
+        place = tmp_path / "p" / str(DIGITS.target[row])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
+    for name in ("0/x.png", "1/y.png"):
+        (tmp_path / "p" / name).write_text("no picture")
+    model = tmp_path / "m"
+    commands = [
+        ["fit", tmp_path / "p", "-o", model, "--n-atoms", "20", "--max-iter", "0"],
+        ["transform", model, tmp_path / "p", "-o", tmp_path / "z.npy"],
+        ["predict", model, tmp_path / "p"],
+        ["evaluate", model, tmp_path / "p", "--classifiers", "1NN"],
+        ["evaluate", tmp_path / "p", "--classifiers", "1NN", "--folds", "2", "--n-atoms", "20", "--max-iter", "0"],
+        ["report", model, tmp_path / "p", "-o", tmp_path / "r.html", "--no-rivals", "--classifiers", "1NN"],
+        ["features", tmp_path / "p", "-o", tmp_path / "f.npz", "--patch", "4", "--step", "2", "--words", "8"],
+    ]
+    for words in commands:
+        assert main([*map(str, words), "--jobs", "1", "--skip"]) == 0, words
+        assert capsys.readouterr().err.count("left out: Cannot use the image") == 2
+        assert main([*map(str, words), "--jobs", "1"]) == 2
+        said = capsys.readouterr().err
+        assert "x.png: it is not a picture" in said
+        assert "y.png be read. With --skip such pictures are left out." in said

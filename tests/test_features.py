@@ -1,12 +1,14 @@
 """``sparlow features``: pictures to rows that the other commands read."""
 
 import shutil
+import signal
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from sparlow.cli import main
+from sparlow.app import main
+from sparlow.app.commands import features
 from tests import cases
 from tests.test_cli import run
 
@@ -221,7 +223,7 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "is a folder; --like names a file" in said
     code, _, said = run(capsys, "features", out, "-o", tmp_path / "b.npz")
     assert code == 2
-    assert "is neither a folder nor a picture" in said
+    assert "is neither a folder nor an image" in said
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
     assert code == 2
     assert "There is no model file" in said
@@ -231,4 +233,26 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "was not written by sparlow features --save" in said
     code, _, said = run(capsys, "transform", learned, out, "-o", tmp_path / "z.npy")
     assert code == 2
-    assert "holds what sparlow features --save has learned: it is used as features --like" in said
+    assert "was written by sparlow features --save. Usage: sparlow features --like" in said
+
+
+def test_few_words_are_enough(pictures, tmp_path, capsys):
+    code, told, said = run(capsys, "features", pictures, "-o", tmp_path / "r.npz", "--words", 4, "--jobs", 1)
+    assert (code, said) == (0, "")
+    assert told["n_samples"] == 15
+
+
+def test_ctrl_c_while_rows_are_written_loses_none(pictures, tmp_path, capsys, monkeypatch):
+    write = features.write_npz
+
+    def interrupted(path, arrays):
+        signal.raise_signal(signal.SIGINT)
+        write(path, arrays)
+
+    monkeypatch.setattr(features, "write_npz", interrupted)
+    words = ["features", pictures, "-o", tmp_path / "r.npz", "--save", tmp_path / "f", *TINY]
+    assert main([*map(str, words)]) == 130
+    assert "what was learned is saved first" in capsys.readouterr().err
+    assert len(np.load(tmp_path / "r.npz")["X"]) == 15
+    monkeypatch.undo()
+    assert main(["features", str(pictures), "-o", str(tmp_path / "again.npz"), "--like", str(tmp_path / "f")]) == 0

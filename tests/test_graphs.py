@@ -1,8 +1,5 @@
 """Structure over the samples, each against an explicit n × n matrix written from its definition."""
 
-import sys
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -326,92 +323,102 @@ def test_class_neighbours_where_a_class_has_one_sample():
     assert between.toarray()[alone].sum() >= 3
 
 
-# ── large numbers of samples ────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("scale", [0, 1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_graphs_of_equal_tiny_and_huge_samples_are_finite(scale, offset):
+    X = scale * (unequal()[0] + offset)
+    W = graphs.affinities(X, 3)
+    assert np.all(np.isfinite(W.data))
+    assert np.sum(W.toarray() > 0, axis=1).min() >= 3
+    assert np.all(np.isfinite(dense_of(graphs.barycentric_residual(X, 3))))
 
 
-@pytest.fixture
-def descent(monkeypatch):
-    """Approximate neighbours from 300 samples on, of a compiler that is quiet about what it compiles."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pynndescent
-    monkeypatch.setattr(graphs, "_EXACT", 300)
-    return pynndescent
+@pytest.mark.parametrize("bandwidth", [0, -1, np.inf, np.nan])
+def test_bandwidths_that_give_no_weights(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth"):
+        graphs.affinities(unequal()[0], 3, bandwidth)
 
 
-def many():
-    rng = np.random.default_rng(0)
-    return rng.standard_normal((10, 8))[rng.integers(0, 10, 500)] + 0.5 * rng.standard_normal((500, 8))
+def test_samples_without_labels_and_of_one_class_have_no_edges_between():
+    X, _ = unequal()
+    within, between = graphs.class_neighbours(X, np.full(N, -1), 2, 2)
+    assert within.nnz == between.nnz == 0
+    within, between = graphs.class_neighbours(X, np.zeros(N, int), 2, 2)
+    assert within.nnz > 0
+    assert between.nnz == 0
 
 
-def test_approximate_neighbours_are_nearly_the_exact_ones(descent):
-    X, k = many(), 10
-    distances, indices = graphs.neighbours(X, k)
-    assert indices.shape == distances.shape == (500, k)
-    assert not np.any(indices == np.arange(500)[:, None])
-    exact = nearest(X, k)
-    recall = np.mean(exact[np.arange(500)[:, None], indices])
-    assert recall >= 0.9
-    np.testing.assert_allclose(distances, np.linalg.norm(X[:, None] - X[indices], axis=2), rtol=1e-4)
-    again = graphs.neighbours(X, k)[1]
-    assert np.array_equal(indices, again)
-    assert np.array_equal(indices, graphs.neighbours(X, k, n_jobs=2)[1])
+# ── graphs of users ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_approximate_neighbours_of_queries(descent):
-    X, k = many(), 5
-    queries = X[:20] + 0.01
-    indices = graphs.neighbours(X, k, queries)[1]
-    exact = np.argsort(cdist(queries, X), axis=1)[:, :k]
-    recall = np.mean([len(set(a) & set(b)) / k for a, b in zip(indices, exact, strict=True)])
-    assert recall >= 0.9
+def spoiled(index=99, pointer=None):
+    """A graph with an index, or a pointer, beyond its shape."""
+    graph = graphs.affinities(unequal()[0], 3)
+    if pointer is None:
+        graph.indices[5] = index
+    else:
+        graph.indptr[-1] = pointer
+    return graph
 
 
-def test_approximate_neighbours_of_duplicates_are_never_oneself(descent):
-    X = np.repeat(many()[:60], 6, axis=0)
-    _, indices = graphs.neighbours(X, 4)
-    assert indices.shape == (360, 4)
-    assert not np.any(indices == np.arange(360)[:, None])
-    assert np.all(indices >= 0)
+@pytest.mark.parametrize("options", [{"index": 99}, {"index": -1}, {"pointer": 10_000}])
+def test_indices_beyond_the_shape_are_refused(options):
+    for layout in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        graph = spoiled(**options)
+        damaged = layout((N, N))
+        damaged.data, damaged.indices, damaged.indptr = graph.data, graph.indices, graph.indptr
+        with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
+            graphs.checked_graph(damaged, N)
+        with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
+            Structure(np.zeros(N), damaged)
+    with pytest.raises(ValueError, match="factors is not a valid sparse matrix"):
+        Structure(np.zeros(N), None, spoiled(**options), np.eye(N))
 
 
-def test_approximate_class_neighbours_are_nearly_the_exact_ones(descent, monkeypatch):
-    """Class by class through indices; a class of few samples and unlabelled ones among them."""
-    rng = np.random.default_rng(0)
-    y = rng.choice(4, 900, p=[0.5, 0.3, 0.17, 0.03])
-    X = rng.standard_normal((4, 8))[y] + rng.standard_normal((900, 8))
-    y[::9] = -1
-    built = []
-    true = descent.NNDescent
-    monkeypatch.setattr(descent, "NNDescent", lambda X, **options: built.append(len(X)) or true(X, **options))
-    monkeypatch.setattr(graphs, "_FEW", 60)
-    approximate = graphs.class_neighbours(X, y, 8, 16)
-    assert built == np.bincount(y[y >= 0])[:3].tolist()
-    monkeypatch.setattr(graphs, "_EXACT", 10_000)
-    for found, exact in zip(approximate, graphs.class_neighbours(X, y, 8, 16), strict=True):
-        shared = found.multiply(exact).sum()
-        assert min(shared / exact.sum(), shared / found.sum()) > 0.9
-        assert (found - found.T).nnz == 0
-    within, between = approximate
-    edges = within.tocoo()
-    assert np.all(y[edges.row] == y[edges.col])
-    edges = between.tocoo()
-    assert np.all(y[edges.row] != y[edges.col])
-    assert min(y[edges.row].min(), y[edges.col].min()) == 0
+def test_graphs_of_users_are_checked():
+    W = graphs.affinities(unequal()[0], 3)
+    for layout in (W, W.toarray(), W.tocoo(), sp.csr_matrix(W), W.tocsc(), sp.lil_array(W)):
+        np.testing.assert_array_equal(graphs.checked_graph(layout, N).toarray(), W.toarray())
+    for graph, words in (
+        (W[:, :-1], "shape"),
+        (-W, "negative"),
+        (sp.csr_array(np.triu(W.toarray())), "symmetric"),
+        (W.toarray() * np.nan, "NaN"),
+        (np.ma.masked_greater(W.toarray(), 0.5), "masked"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            graphs.checked_graph(graph, N)
 
 
-def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(monkeypatch):
-    monkeypatch.setattr(graphs, "_EXACT", 300)
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    X = many()
-    with pytest.warns(UserWarning, match=r"sparlow\[graphs\]"):
-        _, indices = graphs.neighbours(X, 3)
-    assert np.all(nearest(X, 3)[np.arange(500)[:, None], indices])
+def test_stored_zeros_of_either_sign_are_no_edges():
+    W = graphs.affinities(unequal()[0], 3)
+    W.data[W.data < np.median(W.data)] = -0.0
+    given = W.copy()
+    checked = graphs.checked_graph(W, N)
+    assert checked.nnz == np.sum(W.data > 0)
+    assert not np.any(np.signbit(checked.data))
+    assert np.array_equal(W.data, given.data)
 
 
-def test_small_numbers_of_samples_do_without_pynndescent(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    graphs.neighbours(many(), 3)
+def test_structures_of_parts_that_do_not_fit_are_refused():
+    for arguments, words in (
+        ((np.zeros(3), sp.eye_array(4, format="csr")), "shape"),
+        ((np.zeros(3), None, np.ones((4, 1)), np.eye(1)), "shape"),
+        ((np.zeros(3), None, np.ones((3, 1)), np.eye(2)), "shape"),
+        ((np.zeros(3), None, np.ones((3, 1))), "both"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Structure(*arguments)
+    with pytest.raises(TypeError, match="sparse"):
+        Structure(np.zeros(3), np.eye(3))
+
+
+def test_multiples_leave_the_structure_as_it_was():
+    S = STRUCTURES["all"][0]
+    before = dense_of(S)
+    double = S * 2
+    double.diagonal[:] = double.graph.data[:] = double.core[:] = 0
+    np.testing.assert_array_equal(dense_of(S), before)
 
 
 def test_unsorted_and_repeated_entries_count_as_they_should():
@@ -427,13 +434,6 @@ def test_unsorted_and_repeated_entries_count_as_they_should():
     for structure in (graphs.centring(12), graphs.laplacian(graphs.affinities(rng.standard_normal((12, 3)), 3))):
         np.testing.assert_allclose(structure.form(messy), structure.form(dense), atol=1e-12)
     assert messy.nnz == 2 * codes.nnz  # the caller's is left as it was
-
-
-def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(graphs, "_EXACT", 100)
-    X = np.random.default_rng(0).standard_normal((2000, 8))
-    one, two = (graphs.neighbours(X, 8, n_jobs=n_jobs)[1] for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("two", [2, 2.0, np.float32(2), np.float64(2)])

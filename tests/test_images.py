@@ -30,6 +30,7 @@ from sparlow.images import (
     SpatialPyramid,
     kspm,
     llc,
+    lsc,
     pyramid_features,
     read_gray,
     scspm,
@@ -37,6 +38,7 @@ from sparlow.images import (
 )
 from sparlow.images import bags as bags_module
 from sparlow.images.progress import track
+from sparlow.images.reading import resized
 from tests.cases import stripes
 from tests.pictures import encoded, photograph, stripes_set
 from tests.test_codebook import random_codes
@@ -76,7 +78,7 @@ def test_grid_search_over_the_stages():
     assert search.best_score_ > 0.9
 
 
-@pytest.mark.parametrize("recipe", [kspm, scspm, llc])
+@pytest.mark.parametrize("recipe", [kspm, scspm, llc, lsc])
 def test_recipes_tell_textures_apart(recipe):
     pictures, labels = stripes_set(8)
     model = recipe(24, step=4, random_state=0, n_jobs=2).set_params(descriptors__patch=8)
@@ -290,7 +292,23 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch):
 def test_missing_pillow_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"sparlow\[images\]"):
-        read_gray(np.eye(20))
+        read_gray(b"")
+
+
+def test_arrays_need_no_pillow(monkeypatch):
+    picture = photograph()
+    assert max(picture.shape) > 300  # reduced first
+    expected = DenseSIFT().transform([picture])[0].values
+    for name in [name for name in sys.modules if name.split(".")[0] == "PIL"] + ["PIL", "PIL.Image"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    np.testing.assert_array_equal(DenseSIFT().transform([picture])[0].values, expected)
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (31, 100), (200, 300), (5, 3)])
+def test_arrays_are_scaled_as_pillow_scales_floats(shape):
+    gray = read_gray(photograph())
+    picture = Image.fromarray(gray).resize(shape[::-1], Image.Resampling.LANCZOS)
+    np.testing.assert_allclose(resized(gray, shape), np.clip(np.asarray(picture), 0, 1), atol=1e-6)
 
 
 def test_no_warning_of_codes_that_did_not_converge():

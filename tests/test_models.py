@@ -15,12 +15,12 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
-from sparlow import DictionaryLearner, SparLow, TraceQuotient, load
+from sparlow import DictionaryLearner, SparLow, TraceQuotient
+from sparlow.classifiers import SRC
 from sparlow.estimators import OnStep
 from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
-from sparlow.models import ModelFile, ModelFileError, load_file, save
+from sparlow.models import ModelFile, ModelFileError, load, load_file, save
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.rivals import SRC
 from sparlow.solvers import EarlyStopping, Solver
 from sparlow.views import Patches, Shifts
 from tests import cases
@@ -196,11 +196,11 @@ def test_foreign_files_are_refused_and_never_run(tmp_path):
         file.writestr("notes.txt", "hello")
     with pytest.raises(ModelFileError, match="not a SparLow model"):
         load(path)
-    for content in ([1, 2], {"format": "sparlow model 99"}, {"format": "sparlow model 1"}):
+    for content in ([1, 2], {"format": "sparlow model 99"}, {"format": "sparlow model 2"}):
         skops.io.dump(content, path)
-        with pytest.raises(ModelFileError, match=r"expected 'sparlow model 1'|something else|damaged"):
+        with pytest.raises(ModelFileError, match=r"expected 'sparlow model 2'|something else|damaged"):
             load(path)
-    skops.io.dump({"format": "sparlow model 1", "model": ElasticNet(0.1)}, path)
+    skops.io.dump({"format": "sparlow model 2", "model": ElasticNet(0.1)}, path)
     with pytest.raises(ModelFileError):
         load(path)
 
@@ -259,5 +259,5 @@ def test_a_codebook_that_would_lead_a_compiled_loop_astray_is_refused(coding, ch
     chain = make_pipeline(DenseSIFT(), Codebook(8, coding, random_state=0), SpatialPyramid((1,))).fit(images)
     vars(chain[1]._coder).update(change)
     save(chain, tmp_path / "m.sparlow")
-    with pytest.raises(ValueError, match=r"Codes have shape|1 to 8 of the words"):
-        load(tmp_path / "m.sparlow").transform(images)
+    with pytest.raises(ValueError, match=r"words of a coder must have the shape|1 to 8 of the words"):
+        load(tmp_path / "m.sparlow")

@@ -15,12 +15,12 @@ from selenium.webdriver.common.by import By
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, load
-from sparlow.cli import main
+from sparlow.app import main
+from sparlow.app.dataset import Dataset
+from sparlow.app.page import Section, document, figure, packing, report, table
+from sparlow.app.page.document import confusion, curve
 from sparlow.evaluation import Judgement, compare
 from sparlow.models import ModelFile, save
-from sparlow.page import Section, document, figure, pictures, report, table
-from sparlow.page.charts import confusion, curve
-from sparlow.samples import Samples
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:240], DIGITS.target[:240]
@@ -56,7 +56,7 @@ def page(held, tmp_path_factory):
     rows = list(compare({"LDA-SparLow": held.model}, X[:160], Y[:160], X[160:], Y[160:]))
     path = tmp_path_factory.mktemp("page") / "report.html"
     names = tuple(f"<b>{k}</b>.png" for k in range(len(X)))
-    samples = Samples(X, Y, (8, 8), names=names, source="digits")
+    samples = Dataset(X, Y, (8, 8), names=names, source="digits")
     path.write_text(report(held, samples, judgements=rows, protocol="by a split"))
     return path
 
@@ -232,9 +232,9 @@ def test_a_click_tells_which_atoms_explain_the_sample(browser, page, held):
 
 
 def test_codes_that_are_cut_and_samples_that_are_left_out_are_told(browser, held, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "MOST_CODES", 2)
+    monkeypatch.setattr(packing, "MOST_CODES", 2)
     path = tmp_path / "report.html"
-    path.write_text(report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50))
+    path.write_text(report(held, Dataset(X, Y, (8, 8), source="digits"), max_points=50))
     open_plot(browser, path)
     rows = np.sort(np.random.default_rng(0).permutation(240)[:50])
     gap = int(np.flatnonzero(np.diff(rows) > 1)[0])  # the row after it is not shown
@@ -269,7 +269,7 @@ def test_themes_and_tabs(browser, page):
 def test_samples_that_are_no_images_and_have_no_labels(width, browser, tmp_path):
     model = SparLow("pca", width, n_atoms=20, max_iter=1, random_state=0).fit(X)
     path = tmp_path / "report.html"
-    path.write_text(report(ModelFile(model), Samples(X, source="table.csv")))
+    path.write_text(report(ModelFile(model), Dataset(X, source="table.csv")))
     assert "The samples are rows of numbers, not images of one size" in path.read_text()
     plot = open_plot(browser, path)
     browser.execute_script("sparlow.explain(3)")
@@ -285,7 +285,7 @@ def test_ten_thousand_points_stay_light(browser, tmp_path):
     images = np.clip(X[rows] + rng.normal(0, 0.5, (10_000, 64)), 0, 16)
     model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0).fit(X, Y)
     path = tmp_path / "report.html"
-    path.write_text(report(ModelFile(model), Samples(images, Y[rows], (8, 8), source="many")))
+    path.write_text(report(ModelFile(model), Dataset(images, Y[rows], (8, 8), source="many")))
     assert path.stat().st_size < 6e6
     plot = open_plot(browser, path)
     assert plot.get_attribute("data-visible") == "10000"
@@ -293,7 +293,7 @@ def test_ten_thousand_points_stay_light(browser, tmp_path):
 
 
 def test_more_samples_than_can_be_shown_are_drawn_from(held):
-    text = report(held, Samples(X, Y, (8, 8), source="digits"), max_points=50)
+    text = report(held, Dataset(X, Y, (8, 8), source="digits"), max_points=50)
     assert "rows of numbers" not in text
     assert "50 of 240 samples, drawn at random" in text
     assert json.loads(re.search(r'id="data" type="application/json">(.*?)</script>', text)[1])["n"] == 50
@@ -327,7 +327,7 @@ def test_data_cannot_break_out_of_its_element():
 
 def test_codes_are_packed_largest_first():
     matrix = sp.csr_array(np.array([[0.0, 0.5, -2.0], [0, 0, 0], [1.0, 0, 0]]))
-    packed = pictures.codes(matrix)
+    packed = packing.codes(matrix)
     decode = {"start": np.uint32, "atom": np.uint16, "value": np.int16, "all": np.uint32}
     import base64
 
@@ -340,9 +340,9 @@ def test_codes_are_packed_largest_first():
 
 def test_smaller_pictures_are_a_linear_map():
     rows = np.random.default_rng(0).random((3, 64)).astype(np.float32)
-    small = pictures.resized(rows, (8, 8), (4, 4))
+    small = packing.resized(rows, (8, 8), (4, 4))
     np.testing.assert_allclose(small[0], rows[0].reshape(4, 2, 4, 2).mean(axis=(1, 3)).ravel(), rtol=1e-5)
-    both = pictures.resized(rows[:1] + 2 * rows[1:2], (8, 8), (4, 4))
+    both = packing.resized(rows[:1] + 2 * rows[1:2], (8, 8), (4, 4))
     np.testing.assert_allclose(both, small[:1] + 2 * small[1:2], rtol=1e-5)
 
 
@@ -405,7 +405,7 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
 def test_classes_that_are_often_wrong_are_named(held, wrong):
     labels = Y.astype(str)
     given = np.where(np.arange(len(Y)) < wrong, "?", labels)
-    told = report(held, Samples(X, Y, (8, 8)), judgements=[Judgement("mine", 9, 0.1, labels, {"1NN": given})])
+    told = report(held, Dataset(X, Y, (8, 8)), judgements=[Judgement("mine", 9, 0.1, labels, {"1NN": given})])
     assert ("Every class is always right." in told) is (wrong == 0)
     assert (f"Classes least often right: {labels[0]} (" in told) is (wrong == 1)
 

@@ -1,13 +1,22 @@
 """One BLAS thread inside, as many as before outside, however contexts overlap."""
 
+import gc
+import os
+import random
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from threadpoolctl import threadpool_info
 
 from sparlow.parallel import Threads
+
+
+def raising(number, frame):
+    """A handler of one's own, which kernels are not protected from."""
+    raise KeyboardInterrupt
 
 
 def blas_threads():
@@ -93,3 +102,45 @@ def test_an_interrupt_is_heeded_by_the_innermost_map():
         for _ in outer.map(lambda part: list(Threads(1).__enter__().map(kernel, range(10))), range(3)):
             pass
     assert done == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("handler", [signal.default_int_handler, raising])
+def test_blas_has_its_threads_again_after_interrupts_at_any_moment(handler):
+    before, own = blas_threads(), signal.signal(signal.SIGINT, handler)
+    rng, hits = random.Random(0), 0
+    try:
+        for _ in range(60):
+            timer = threading.Timer(rng.uniform(0, 0.003), os.kill, (os.getpid(), signal.SIGINT))
+            try:
+                timer.start()
+                end = time.perf_counter() + 0.01
+                while time.perf_counter() < end:
+                    with Threads(rng.choice([1, 2])) as threads:
+                        list(threads.map(abs, range(3)))
+            except KeyboardInterrupt:
+                hits += 1
+            finally:
+                timer.join()
+            assert signal.getsignal(signal.SIGINT) is handler
+        gc.collect()
+        assert blas_threads() == before
+    finally:
+        signal.signal(signal.SIGINT, own)
+    assert hits > 30
+
+
+def test_a_context_that_is_never_left_lets_go_of_blas_with_its_object():
+    before = blas_threads()
+    left = Threads(1).__enter__()
+    assert set(blas_threads()) == {1}
+    left._interrupts.close()
+    del left
+    gc.collect()
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_jobs", [0, "2", 1.5])
+def test_no_threads_are_refused_in_plain_words(n_jobs):
+    with pytest.raises(ValueError, match="n_jobs must be a number of threads such as 2, or -1 for all cores, got"):
+        Threads(n_jobs)

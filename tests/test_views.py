@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import SparLow, encode, load, models, save
-from sparlow.cli import main
-from sparlow.coded import Samples as CodedSamples
+from sparlow.app import main
+from sparlow.app.dataset import Dataset
+from sparlow.app.page import report
+from sparlow.coded import Samples
 from sparlow.defaults import default_prior
 from sparlow.estimators import learning
-from sparlow.page import report
 from sparlow.priors import ElasticNet
-from sparlow.samples import Samples
 from sparlow.solvers import EarlyStopping, Solver
 from sparlow.views import Bound, Patches, Shifts, Views
 from tests import cases
@@ -108,7 +108,7 @@ def test_codes_are_means_over_the_views(dtype, sparse):
     samples = cases.unit(X[:20].astype(dtype))
     D = cases.unit(X[20:60].astype(dtype))
     given = sp.csr_array(samples) if sparse else samples
-    found = CodedSamples(given, PRIOR, Shifts(1).bind(given)).coded(D)
+    found = Samples(given, PRIOR, Shifts(1).bind(given)).coded(D)
     images = samples.reshape(-1, 8, 8)
     expected = [encode(cases.unit(moved(images, *way).reshape(20, -1)), D, PRIOR).toarray() for way in WAYS]
     tol = 1e-10 if dtype is np.float64 else 1e-4
@@ -125,7 +125,7 @@ def dense(features):
 
 def test_without_views_codes_are_those_of_the_samples_and_nothing_is_copied():
     D = cases.unit(X[20:60])
-    found = CodedSamples(X[:20], PRIOR).coded(D)
+    found = Samples(X[:20], PRIOR).coded(D)
     assert found.features is found.codes
     assert Bound().cut(X) is X
     np.testing.assert_array_equal(found.features.toarray(), encode(X[:20], D, PRIOR).toarray())
@@ -208,7 +208,7 @@ def test_patches_are_cut_coded_and_pooled_as_they_are_defined(name, sparse):
     T = views.maps(rows.shape[1])
     assert len(T) == cut.shape[1] == bound.n_views
     np.testing.assert_array_equal(np.stack([rows @ one for one in T], axis=1), cut)
-    found = CodedSamples(given, PRIOR, bound).coded(D)
+    found = Samples(given, PRIOR, bound).coded(D)
     assert found.shape == expected.shape == (7, bound.width(12))
     np.testing.assert_allclose(dense(found.features), expected, atol=1e-9)
     np.testing.assert_allclose(np.asarray(views.weights(rows.shape[1]).sum(axis=1)).ravel(), 1)
@@ -391,5 +391,5 @@ def test_command_line_says_where_views_of_a_saved_model_are_left_or_asked_for_an
 
 def test_the_page_says_that_codes_are_means(tmp_path):
     model = SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y)
-    page = report(models.ModelFile(model, (8, 8), Y), Samples(X, Y, (8, 8)))
+    page = report(models.ModelFile(model, (8, 8), Y), Dataset(X, Y, (8, 8)))
     assert "Codes are means over moved copies, Shifts(pixels=1, shape=None)" in page

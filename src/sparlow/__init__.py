@@ -5,8 +5,7 @@ from typing import Any
 
 from .coding import Coder, encode, objective, optimality_gap, pullback
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
-from .models import load_model as load
-from .models import save
+from .models import load, save
 from .tracequotient import trace_ratio
 
 __version__ = "0.2.0"

@@ -28,6 +28,7 @@ Array = NDArray[Any]
 _WHOLE = Bound()
 _KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative
 _DENSE = 0.5  # share of nonzero features from which on they are stored as a dense array
+_FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 _BATCH = 1024  # rows that are converted to double precision at once
 _COLUMNS = 512  # columns that a structure is applied to at once
 
@@ -82,8 +83,11 @@ class Rows:
         """Return ΦU (n, l) in double precision."""
         out = np.zeros((self.shape[0], U.shape[1]))
         for block, columns in zip(self.blocks, self.slices, strict=True):
-            for rows in _batches(block):
-                out[rows] += block[rows].astype(float, copy=False) @ U[columns]
+            if block.dtype == np.float64:
+                out += block @ U[columns]
+                continue
+            for rows in gen_batches(block.shape[0], _BATCH):  # bounds the copy in double precision
+                out[rows] += block[rows].astype(float) @ U[columns]
         return out
 
     def rmatmul(self, E: Any) -> Array:
@@ -98,10 +102,10 @@ class Rows:
     def form(self, S: Structure) -> Array:
         """Return ΦᵀSΦ (w, w) in double precision."""
         if len(self.blocks) == 1:
-            return S.form(self.blocks[0], self.n_jobs)
+            return _form(S, self.blocks[0], self.n_jobs)
         out = np.empty((self.shape[1],) * 2)
         for i, (block, columns) in enumerate(zip(self.blocks, self.slices, strict=True)):
-            out[columns, columns] = S.form(block, self.n_jobs)
+            out[columns, columns] = _form(S, block, self.n_jobs)
             for other, others in zip(self.blocks[:i], self.slices[:i], strict=True):
                 for some in gen_batches(block.shape[1], _COLUMNS):  # bounds the dense product of S
                     dense = block[:, some].toarray() if sp.issparse(block) else block[:, some]
@@ -109,6 +113,24 @@ class Rows:
                     out[others, columns.start + some.start : columns.start + some.stop] = cross
             out[columns, : columns.start] = out[: columns.start, columns].T
         return out
+
+
+def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
+    """Return ZᵀSZ of one block; a dense one of single precision is multiplied as it is, and sums are double."""
+    if sp.issparse(block) or block.dtype == np.float64 or S.graph is not None:
+        return S.form(block, n_jobs)
+    out = np.zeros((block.shape[1],) * 2)
+    for rows in gen_batches(block.shape[0], _BATCH):
+        root = np.sqrt(np.abs(S.diagonal[rows])).astype(block.dtype)
+        for sign in (1.0, -1.0):
+            some = np.sign(S.diagonal[rows]) == sign
+            if some.any():
+                Z = block[rows][some] * root[some, None]
+                out += sign * (Z.T @ Z)
+    if S.factors is not None:
+        part = Rows(block).rmatmul(S.factors)  # (w, c)
+        out += part @ S.core @ part.T
+    return (out + out.T) / 2
 
 
 def _entries_of(block: Any) -> Array:
@@ -178,8 +200,9 @@ class Samples:
             n = part.stop - part.start
             chosen = np.argsort(rng.random_sample((n, self.views.n_views)), axis=1)[:, :each]
             drawn.append(cut[(np.arange(n)[:, None] * self.views.n_views + chosen).ravel()])
-        vectors = np.vstack(drawn)
-        return vectors[np.linalg.norm(vectors, axis=1) > 0]
+        vectors, norms = np.vstack(drawn), np.linalg.norm(np.vstack(drawn), axis=1)
+        flat = _FLAT if self.views.epsilon else 0.0  # a patch of less contrast than is added to its norm is no atom
+        return vectors[norms > flat] if np.sum(norms > flat) > count // 10 else vectors[norms > 0]
 
 
 class Coded(Rows):

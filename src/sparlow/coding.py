@@ -125,7 +125,6 @@ class Coder:
         """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
         n, r = X.shape[0], len(self.dictionary)
         atoms = self._bound(X.dtype)
-        begin = sp.csr_array((n, r), dtype=X.dtype) if start is None else start
         parameters, low, high, dense = self._numbers
         narrowest = float(np.min(high - low))
         common = (*frozen(low, high), *self.prior.compiled(), parameters)
@@ -139,7 +138,8 @@ class Coder:
             else:
                 C, screen = _product(x, atoms.D), atoms.G
             arrays = frozen(x, C, atoms.D, atoms.G, screen)
-            return _kernels.encode_chunk(*arrays, *common, *_rows_of(begin, rows), tol, add_limit)
+            begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else _rows_of(start, rows)
+            return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
         parts = chunks(n, max(atoms.D.shape))
         if len(parts) == 1:
@@ -469,6 +469,11 @@ def _map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
 
 def _product(part: Any, D: Array) -> Array:
     return np.ascontiguousarray(part @ D.T)
+
+
+def _nothing(n: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    """Return ``indptr, indices, data`` of n empty rows."""
+    return frozen(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
 
 
 def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:

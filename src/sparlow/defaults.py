@@ -1,31 +1,32 @@
-"""What is chosen from the data where the user leaves a choice open."""
+"""What is chosen from the data where the user leaves a choice open.
+
+The strength of the prior, the number of atoms and the scaling follow from the samples alone. What depends on labels,
+the weights of codes and samples and the number of steps, is chosen on held-out samples: see ``estimators/learning.py``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import normalize
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
 from .messages import warn
 from .priors import ElasticNet
 from .views import Bound
 
-_MOST_ATOMS, _MOST_ATOMS_OF_FEATURES = 1000, 2000
-_FEWEST_ATOMS = 100
-_SAMPLES_PER_ATOM = 8
-_L1, _L2, _LEAST_L2 = 0.22, 0.2, 0.05
+MOST_ATOMS, FEWEST_ATOMS, SAMPLES_PER_ATOM, ATOMS_PER_CLASS = 1000, 100, 2, 10
+LOCAL_ATOMS = 128
+_L1, _L2 = 0.15, 0.2
+_FAITHFUL = 0.125  # share of the usual l1 where codes are to keep more of the sample
 _LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
-_ALIKE = 0.75
-_LEAST_KINSHIP = 0.2  # less, and codes would be dense
-_PROXIMITY = 100.0
+_UNLIKE = 0.2  # share of the columns that hold the variance, below which columns have unlike units
 _COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
-_ENOUGH = 500  # labelled samples, to tell from them alone what samples have in common
 
 
 def spread(X: Any) -> float:
-    """1 − ‖x̄‖² of samples scaled to unit norm: 0.55 for USPS, 0.2 for aligned faces, 0 if all are equal."""
+    """Return v = 1 − ‖x̄‖² of samples scaled to unit norm: 0.55 for USPS, 0.2 for aligned faces, 0 if all are equal."""
     norms = row_norms(X).astype(np.float64)
     rows = norms > 0
     if not rows.any():
@@ -35,7 +36,7 @@ def spread(X: Any) -> float:
 
 
 def warn_of_common_mean(X: Any) -> None:
-    """Say what to do where samples are nearly all of them their mean: there atoms have little to tell apart by."""
+    """Warn where samples are nearly all of them their mean: there atoms have little to tell apart by."""
     v = spread(X)
     if 8 * np.finfo(float).eps < v < _COMMON:  # equal samples are an error later on
         warn(
@@ -45,70 +46,41 @@ def warn_of_common_mean(X: Any) -> None:
         )
 
 
-def likeness(X: Any, known: Any = None) -> float:
-    """How well single samples explain others: the median over samples of the largest |cosine| with another one.
+def unlike_columns(X: Any) -> bool:
+    """Return whether few columns hold nearly all of the variance, as where they have different units.
 
-    0.9 for digits, 0.98 for faces, 0.3 for principal components of image features. 500 samples, evenly
-    spaced, are compared with 2000; of those that the mask ``known`` marks, if these are 500 or more.
+    The number of columns in use is (Σσ²)²/Σσ⁴, σ² their variances. Columns are unlike if that is less than a fifth of
+    the columns that vary at all. Images, descriptors and series are far above; raw tables are far below. Sparse samples
+    are never scaled by columns.
     """
-    marked = np.ones(X.shape[0], bool) if known is None or np.sum(known) < _ENOUGH else known
-    rows = np.flatnonzero((row_norms(X) > 0) & marked)
-    if len(rows) < 2:
-        return 1.0
-    some, many = (rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))] for count in (_ENOUGH, 2000))
-    cosines = np.abs(safe_sparse_dot(normalize(X[some]), normalize(X[many]).T, dense_output=True))
-    cosines[some[:, None] == many] = 0
-    return float(np.median(cosines.max(axis=1)))
+    if sp.issparse(X):
+        return False
+    variances = np.var(X, axis=0, dtype=float)
+    variances = variances[variances > 0]
+    if len(variances) < 2:
+        return False
+    shares = variances / variances.max()
+    return bool(shares.sum() ** 2 / np.sum(shares**2) < max(_UNLIKE * len(shares), 1 + 1e-9))
 
 
-def kinship(X: Any, known: Any = None) -> float:
-    """k = (c/0.75)^1.5 between 0.2 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
-    return float(np.clip((likeness(X, known) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
+def default_prior(X: Any, faithful: bool = False, views: Bound | None = None) -> ElasticNet:
+    """Return ElasticNet(0.15 · s · √v, 0.2), s the median norm of the samples and v their :func:`spread`.
 
-
-def default_prior(X: Any, faithful: bool = False, k: float | None = None, views: Bound | None = None) -> ElasticNet:
-    """ElasticNet(l1 = s · k^1.5 · min(v³, 0.22), l2 = 0.2/k) from the samples.
-
-    v is their :func:`spread`, s their median norm, k their :func:`kinship`. Samples that are nearly equal (faces)
-    differ in what the first few atoms leave over: they need a small l1 and many codes. Samples that differ much
-    (digits) are told apart by few. Where no sample is much like another (centred features of many dimensions) a large
-    l1 would leave hardly any codes. The l2 keeps codes steady where atoms are alike, or where they explain little. With
-    ``faithful`` l1 is an eighth of that and l2 = max(v², 0.05): codes that keep more of the sample. Means over
-    ``views`` keep it with fewer: there l1 is a quarter.
+    √v is the distance of samples of unit norm from their mean, the part that atoms have to tell apart; l1 is a fixed
+    share of it. The l2 keeps codes steady where atoms are alike. With ``faithful``, l1 is an eighth of that: codes that
+    keep more of the sample, for criteria that have nothing else to go by. Patches, which have about unit norm and no
+    mean, have ElasticNet(0.1, 0.1).
     """
     if views is not None and views.epsilon:
         return ElasticNet(_LOCAL_L1, _LOCAL_L2)
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    v = spread(X)
-    k = kinship(X) if k is None else k
-    l1 = scale * min(max(v**3, 1e-4), _L1) * k**1.5
-    if faithful:
-        return ElasticNet(l1 / (8 if views is None or views.whole else 4), max(v**2, _LEAST_L2))
-    return ElasticNet(l1, _L2 / k)
+    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5
+    return ElasticNet(_FAITHFUL * l1 if faithful else l1, _L2)
 
 
-def default_proximity(k: float) -> float:
-    """μ₂ = 100 (1 − k), k the :func:`kinship`: where samples have little in common atoms soon learn them by heart."""
-    return _PROXIMITY * (1 - k)
-
-
-def default_n_atoms(
-    n_samples: int, n_distinct: int, n_classes: int | None = None, k: float = 1.0, n_labelled: int | None = None
-) -> int:
-    """One atom per 8k^1.5 samples, at least 100 and ten per class, at most 1000/k, 2000 and the distinct samples.
-
-    k is the :func:`kinship`. Images share their atoms; features that have little in common need nearly one for each.
-    Where only some samples are labelled and these would do for images, there are no more atoms than they, so that each
-    class can have atoms of its own.
-    """
-
-    def wanted(k: float) -> int:
-        number = max(int(n_samples / (_SAMPLES_PER_ATOM * k**1.5)), _FEWEST_ATOMS, 10 * (n_classes or 0))
-        return min(number, int(min(_MOST_ATOMS / k, _MOST_ATOMS_OF_FEATURES)), n_distinct)
-
-    n_atoms = wanted(k)
-    if n_labelled is not None and n_labelled >= wanted(1.0):
-        n_atoms = min(n_atoms, n_labelled)
-    return max(1, n_atoms)
+def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:
+    """Return one atom per two samples, at least 100 and ten per class, at most 1000 and the distinct samples."""
+    wanted = max(n_samples // SAMPLES_PER_ATOM, FEWEST_ATOMS, ATOMS_PER_CLASS * (n_classes or 0))
+    return max(1, min(wanted, MOST_ATOMS, n_distinct))

@@ -26,15 +26,18 @@ from sklearn.utils import gen_batches
 
 from .coded import Coded, Rows
 from .criteria import Quotient
-from .graphs import Structure
+from .graphs import Structure, centring
 from .parallel import Threads
 from .tracequotient import check_scatter
 
 Array = NDArray[Any]
+Judge = Callable[[Array, Array], Array]
 
-RIDGES = (0.1, 0.3, 1.0, np.inf)  # of the codes, in multiples of their mean variance per dimension
+RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
-USUAL = (0.3, 0.1)  # where nothing can be held out to choose by
+USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
+POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
+PRINCIPAL = (np.inf, np.inf)  # neither part has a say in the ratio trace: principal components of the samples
 _COLUMNS = 4096  # features that are converted to double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
@@ -70,21 +73,24 @@ def block_weights(
 ) -> tuple[tuple[float, float], float]:
     """Return the weights (α, γ) of codes and samples, and the one ridge that then stands for both ridges.
 
-    A ridge is a multiple of the mean variance of its part, tr(ZᵀΠZ)/n over min(n, width). Where ``coded`` is a part of
-    the samples, n_samples is the number of all.
+    A ridge of 1 adds to the sum over all samples, in each direction, what one sample has in all directions together:
+    tr(ZᵀΠZ)/n to ZᵀΠZ, or tr(ZᵀΠZ)/n² to the mean. So it means the same for any number of samples and features. Where
+    ``coded`` is a part of the samples, n_samples is the number of all.
     """
-    own, beside = (_mean_variance(block, n_samples) for block in (coded.features, coded.samples.X))
+    if ridges == PRINCIPAL:
+        return (0.0, 1.0), 0.0
+    own, beside = (_variance_of_one(block, n_samples) for block in (coded.features, coded.samples.X))
     a, b = ridges[0] * own, ridges[1] * beside
     if not np.isfinite(a):
         return (0.0, 1.0), b
     return (1.0, float(np.sqrt(a / b)) if np.isfinite(b) else 0.0), a
 
 
-def _mean_variance(block: Any, n_samples: int | None = None) -> float:
+def _variance_of_one(block: Any, n_samples: int | None = None) -> float:
     rows = Rows(block)
-    n, width = rows.shape
+    n = rows.shape[0]
     total = rows.squares / n - float(rows.mean @ rows.mean)
-    return max(total / min(n_samples or n, width), np.finfo(float).tiny)
+    return max(total / (n_samples or n), np.finfo(float).tiny)
 
 
 class Ratio:
@@ -104,23 +110,26 @@ class Ratio:
 
     def __init__(self, quotient: Quotient, coded: Coded) -> None:
         self.quotient, self.coded = quotient, coded
-        self.sample_span = sum(block.shape[1] for block in (coded.features, coded.samples.X)) > coded.shape[0]
-        parts = [Rows(coded.features, n_jobs=coded.n_jobs), Rows(coded.samples.X, n_jobs=coded.n_jobs)]
-        if self.sample_span:
-            self._grams = [_centred_gram(part) for part in parts]
+        beside = [coded.samples.X] if coded.samples.views.whole else []
+        both = Rows(coded.features, *beside, n_jobs=coded.n_jobs)
+        n, width = both.shape
+        self._sample_span = width > n
+        if self._sample_span:
+            self._grams = [_centred_gram(Rows(block)) for block in both.blocks]
         else:
-            both = Rows(coded.features, coded.samples.X, n_jobs=coded.n_jobs)
             self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
         coded = self.coded.weighted(weights)
-        if self.sample_span:
-            K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=True) if weight], axis=0)
+        if ridges == PRINCIPAL:
+            return coded, principal(coded, n_components)
+        if self._sample_span:
+            K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=False) if weight], axis=0)
             return coded, solve_in_sample_span(self.quotient, coded, K, ridge, n_components)
-        r, m = self.coded.features.shape[1], self.coded.samples.X.shape[1]
-        scale = np.repeat(weights, (r, m))
+        r = self.coded.features.shape[1]
+        scale = np.repeat(weights, (r, len(self._bottom) - r))
         kept = scale > 0
         scale = scale[kept]
         B = self._bottom[np.ix_(kept, kept)] * scale[:, None] * scale
@@ -224,24 +233,50 @@ def _centred_gram(rows: Rows) -> Array:
     return K - mean - mean[:, None] + mean.mean()
 
 
-def choose_ridges(
-    quotient: Quotient, rest: Coded, held: Coded, n_components: int, score: Callable[[Array, Array], float]
-) -> tuple[tuple[float, float], float]:
-    """Return the two ridges with the best score on held-out samples, and that score.
+def principal(coded: Rows, n_components: int) -> Array:
+    """Return the leading principal directions (w, l)."""
+    C = coded.form(centring(coded.shape[0])) / coded.shape[0]
+    w = len(C)
+    count = min(n_components, w)
+    return np.asarray(scipy.linalg.eigh(C, subset_by_index=[w - count, w - 1], check_finite=False)[1][:, ::-1])
 
-    ``score(ours, theirs)`` judges the embeddings of the samples learned from and of those held out. Among equals the
-    larger ridges are taken. Where there are views, codes stand alone.
+
+def try_ridges(
+    quotient: Quotient, rest: Coded, held: Coded, n_components: int, n_principal: int, judge: Judge
+) -> dict[tuple[float, float], Array]:
+    """Return for each pair of ridges how well held-out samples are embedded.
+
+    ``judge(ours, theirs)`` gives a number for each held-out sample, from the embeddings of the samples learned from and
+    of those held out.
     """
-    best = (-np.inf, USUAL)
+    found = {}
     with Threads(1):
         ratio = Ratio(quotient, rest)
-        for ridges in itertools.product(RIDGES, RIDGES_BESIDE if rest.samples.views.whole else (np.inf,)):
-            if np.isinf(ridges).all():
-                continue
-            coded, W = ratio.solve(ridges, n_components)
+        for ridges in itertools.product(RIDGES, RIDGES_BESIDE):
+            coded, W = ratio.solve(ridges, n_principal if ridges == PRINCIPAL else n_components)
             embedding = Embedding.of(W, coded)
-            best = max(best, (score(embedding(coded), embedding(held.weighted(coded.samples.weights))), ridges))
-    return best[1], best[0]
+            found[ridges] = judge(embedding(coded), embedding(held.weighted(coded.samples.weights)))
+    return found
+
+
+def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float]:
+    """Return the pair nearest to the usual one among those that the best does not beat by more than chance.
+
+    Principal components are taken only if they beat that pair by more than chance.
+    """
+
+    def distance(ridges: tuple[float, float]) -> float:
+        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(USUAL)).sum())
+
+    pairs = [ridges for ridges in found if ridges != PRINCIPAL]
+    best = max(pairs, key=lambda ridges: float(found[ridges].mean()))
+    taken = min((ridges for ridges in pairs if not surely(found[best] - found[ridges])), key=distance)
+    return PRINCIPAL if surely(found[PRINCIPAL] - found[taken]) else taken
+
+
+def surely(gains: Array) -> bool:
+    """Return whether the sum of gains, one per sample, is larger than its standard error."""
+    return bool(gains.sum() > np.sqrt(np.sum(gains**2)))
 
 
 def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import itertools
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_array
 
 from . import _kernels
-from .messages import warn
+from . import neighbours as search
+from .neighbours import Progress
+from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
 
 Array = NDArray[Any]
 
-_EXACT = 20_000  # samples up to which neighbours are searched exactly
-_FEW = 500  # samples of a class up to which an exact search costs no more than one through an index
-_QUERIES = 4096  # samples whose neighbours are searched at once
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
 
 
@@ -48,6 +45,20 @@ class Structure:
     graph: sp.csr_array | None = None
     factors: Any = None
     core: Array | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.diagonal)
+        if self.graph is not None:
+            _check_indices(self.graph, n)
+        if (self.factors is None) != (self.core is None):
+            raise ValueError("A structure needs both factors and core, or neither.")
+        if self.factors is not None and self.core is not None:
+            if sp.issparse(self.factors):
+                _check_format(self.factors, "factors")
+            c = self.factors.shape[1]
+            if self.factors.shape[0] != n or self.core.shape != (c, c):
+                shapes = f"{self.factors.shape} and {self.core.shape}"
+                raise ValueError(f"factors must have shape ({n}, c) and core (c, c), got {shapes}.")
 
     def __matmul__(self, Y: Array) -> Array:
         """SY for a dense Y (n, l)."""
@@ -98,6 +109,24 @@ class Structure:
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
             out += part.T @ (self.core @ part)
         return _symmetric(out)
+
+
+def _check_indices(graph: Any, n: int) -> None:
+    """Refuse a graph that has not n rows and columns, or names others: kernels would read beyond their arrays."""
+    if not sp.issparse(graph):
+        raise TypeError(f"graph must be a sparse matrix, got {type(graph).__name__}.")
+    if graph.shape != (n, n):
+        raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {graph.shape}.")
+    _check_format(graph, "graph")
+
+
+def _check_format(matrix: Any, name: str) -> None:
+    """Refuse a sparse matrix with indices outside of its shape."""
+    matrix = matrix if matrix.format in ("csr", "csc") else sp.csr_array(matrix)
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a valid sparse matrix: {error}.") from error
 
 
 def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
@@ -180,44 +209,25 @@ def outer(targets: Array) -> Structure:
 # ── neighbour graphs ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def neighbours(X: Any, k: int, queries: Any = None, n_jobs: int | None = None) -> tuple[Array, Array]:
-    """Distances and indices (n, k) of the k nearest rows of X to each query, or to each row of X but itself.
+def checked_graph(graph: Any, n: int) -> sp.csr_array:
+    """Return a user's graph over n samples as a CSR array of its own, checked and without stored zeros.
 
-    Exact up to about 20 000 rows; above that by nearest-neighbour descent if pynndescent is there.
+    It must have finite, nonnegative, symmetric weights.
     """
-    approximate = X.shape[0] > _EXACT and _descent() is not None
-    return _search(X, k, approximate, n_jobs)(k, queries)
-
-
-def _search(X: Any, most: int, approximate: bool, n_jobs: int | None) -> Callable[[int, Any], tuple[Array, Array]]:
-    """A function (k ≤ most, queries or None) -> distances and indices, which shares an index among its calls."""
-    if not approximate:
-        exact = NearestNeighbors(n_jobs=n_jobs).fit(X)
-        return lambda k, queries: exact.kneighbors(queries, n_neighbors=k)
-    # one thread: with more, what it finds depends on their number
-    index = _descent().NNDescent(X, n_neighbors=max(most + 1, 15), random_state=0, n_jobs=1)
-    return lambda k, queries: _found(index, k) if queries is None else index.query(queries, k=k)[::-1]
-
-
-def _descent() -> Any:
-    try:
-        import pynndescent
-    except ImportError:
-        warn(
-            "More than 20 000 samples and no pynndescent: neighbours are searched exactly, which takes time n². "
-            "Install it with: pip install 'sparlow[graphs]'",
-        )
-        return None
-    return pynndescent
-
-
-def _found(index: Any, k: int) -> tuple[Array, Array]:
-    """The k nearest rows of an index to each of its own rows, but itself."""
-    indices, distances = index.neighbor_graph
-    own = indices == np.arange(len(indices))[:, None]
-    own[~own.any(axis=1), -1] = True  # a row that does not list itself drops its farthest neighbour
-    keep = ~own & (np.cumsum(~own, axis=1) <= k)
-    return distances[keep].reshape(-1, k), indices[keep].reshape(-1, k)
+    if np.ma.is_masked(graph):
+        raise ValueError("graph is a masked array with masked entries: fill them first, for instance with 0.")
+    if sp.issparse(graph):
+        _check_indices(graph, n)
+    own = sp.csr_array(check_array(graph, accept_sparse="csr", dtype=float, input_name="graph"), copy=True)
+    if own.shape != (n, n):
+        raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {own.shape}.")
+    own.sum_duplicates()
+    if own.nnz and own.data.min() < 0:
+        raise ValueError("graph must have no negative weights.")
+    own.eliminate_zeros()
+    if own.nnz and abs(own - own.T).max() > 1e-8 * max(1.0, own.max()):
+        raise ValueError("graph must be symmetric: use graph.maximum(graph.T), for instance.")
+    return own
 
 
 def joined(n: int, rows: Array, columns: Array, weights: Array) -> sp.csr_array:
@@ -226,18 +236,27 @@ def joined(n: int, rows: Array, columns: Array, weights: Array) -> sp.csr_array:
     return sp.csr_array(graph.maximum(graph.T))
 
 
-def affinities(X: Any, k: int, bandwidth: float | None = None, n_jobs: int | None = None) -> sp.csr_array:
-    """Heat-kernel affinities exp(−‖xᵢ − xⱼ‖²/t) of the k nearest neighbours.
+def affinities(
+    X: Any, k: int, bandwidth: float | None = None, n_jobs: int | None = None, progress: Progress | None = None
+) -> sp.csr_array:
+    """Return heat-kernel affinities exp(−‖xᵢ − xⱼ‖²/t) of the k nearest neighbours.
 
     t is by default the mean squared distance to the neighbours. Weights stay above zero, so that a sample far from all
-    others keeps its edges.
+    others keeps its edges. Samples that are all equal have weights of one.
     """
+    if bandwidth is not None and not 0 < bandwidth < np.inf:
+        raise ValueError(f"bandwidth must be a positive number, got {bandwidth}.")
     n = X.shape[0]
-    distances, indices = neighbours(X, k, n_jobs=n_jobs)
-    squares = distances**2
-    t = bandwidth if bandwidth is not None else max(float(squares.mean()), np.finfo(float).tiny)
-    weights = np.maximum(np.exp(-squares / t), np.finfo(float).tiny)
+    distances, indices = neighbours(X, k, n_jobs=n_jobs, progress=progress)
+    root = _root_mean_square(distances) if bandwidth is None else float(np.sqrt(bandwidth))
+    weights = np.maximum(np.exp(-((distances / (root or 1.0)) ** 2)), np.finfo(float).tiny)
     return joined(n, np.repeat(np.arange(n), k), indices, weights)
+
+
+def _root_mean_square(distances: Array) -> float:
+    """Return √mean(d²), also where squares are too large or too small for a number."""
+    largest = float(distances.max())
+    return largest * float(np.sqrt(np.mean((distances / largest) ** 2))) if largest > 0 else 0.0
 
 
 def laplacian(graph: sp.csr_array) -> Structure:
@@ -278,15 +297,25 @@ def strangers(graph: sp.csr_array) -> Structure:
     return Structure((n - degrees) / mean, ones * (1.0 / mean), np.ones((n, 1)), np.array([[-1.0 / mean]]))
 
 
-def barycentric_residual(X: Any, k: int, reg: float = 1e-3, n_jobs: int | None = None) -> Structure:
-    """Z = (I − W)ᵀ(I − W), W the weights that rebuild each sample best from its k nearest neighbours, summing to 1."""
+def barycentric_residual(
+    X: Any, k: int, reg: float = 1e-3, n_jobs: int | None = None, progress: Progress | None = None
+) -> Structure:
+    """Return Z = (I − W)ᵀ(I − W), W the weights that best rebuild each sample from its k nearest neighbours.
+
+    Weights sum to one for each sample. Equal samples have equal weights.
+    """
     n = X.shape[0]
-    _, indices = neighbours(X, k, n_jobs=n_jobs)
+    _, indices = neighbours(X, k, n_jobs=n_jobs, progress=progress)
     weights = np.empty((n, k))
-    dense = X.toarray() if sp.issparse(X) else np.asarray(X, float)
+    samples: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     for first in range(0, n, 256):
         rows = slice(first, min(first + 256, n))
-        offsets = dense[indices[rows]] - dense[rows, None, :]  # (b, k, m)
+        near, own = samples[indices[rows].ravel()], samples[rows]
+        if sp.issparse(samples):
+            near, own = near.toarray(), own.toarray()
+        offsets = near.reshape(-1, k, samples.shape[1]).astype(float) - own[:, None, :]  # (b, k, m)
+        largest = np.abs(offsets).max(axis=(1, 2), keepdims=True)
+        offsets /= np.where(largest > 0, largest, 1.0)  # weights do not depend on the scale, but squares overflow
         gram = offsets @ offsets.transpose(0, 2, 1)
         trace = np.trace(gram, axis1=1, axis2=2)
         gram[:, np.arange(k), np.arange(k)] += (reg * np.where(trace > 0, trace, 1.0))[:, None]
@@ -298,46 +327,18 @@ def barycentric_residual(X: Any, k: int, reg: float = 1e-3, n_jobs: int | None =
 
 
 def class_neighbours(
-    X: Any, labels: Array, k_within: int, k_between: int, n_jobs: int | None = None
+    X: Any, labels: Array, k_within: int, k_between: int, n_jobs: int | None = None, progress: Progress | None = None
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """Graphs of the k_within nearest samples of the same class and the k_between nearest of other classes, 0/1 (int8).
+    """Return graphs of the nearest samples of the same class and of other classes, with weights 0 and 1 (int8).
 
-    Samples with label −1 have no edges. A class of fewer samples gives what neighbours it has. Exact up to about 20 000
-    labelled samples; above that, classes of more than 500 are searched through an index of each, by nearest-neighbour
-    descent, so that time grows linearly with n for a given number of classes.
+    An edge joins two samples if either is among the nearest of the other. Parameters, limits and accuracy are those of
+    :func:`sparlow.neighbours.class_neighbours`.
     """
     n = X.shape[0]
-    known = np.flatnonzero(labels >= 0)
-    many = len(known) > _EXACT and _descent() is not None
-    nearest, distance = np.zeros((len(known), k_between), np.int32), np.full((len(known), k_between), np.inf)
-    rows, columns = [], []
-    for c in range(labels.max() + 1):
-        own, others = np.flatnonzero(labels == c).astype(np.int32), np.flatnonzero(labels[known] != c)
-        k, width = min(k_within, len(own) - 1), min(k_between, len(own))
-        search = _search(X[own], k, many and len(own) > _FEW, n_jobs)
-        if k > 0:
-            rows.append(np.repeat(own, k))
-            columns.append(own[search(k, None)[1]].ravel())
-        for batch in gen_batches(len(others), _QUERIES):  # bounds the copies that searching and sorting make
-            rest = others[batch]
-            found, hits = search(width, X[known[rest]])
-            distance[rest], nearest[rest] = _nearest(
-                np.hstack([distance[rest], found]), np.hstack([nearest[rest], own[hits]]), k_between
-            )
-    near = np.isfinite(distance)
-    starts, ends = np.repeat(known.astype(np.int32), near.sum(axis=1)), nearest[near]
-    del distance, nearest, near  # there are millions of edges: nothing of them is held twice
-    return _unweighted(n, np.concatenate(rows), np.concatenate(columns)), _unweighted(n, starts, ends)
+    within, between = search.class_neighbours(X, labels, k_within, k_between, n_jobs, progress)
+    return _unweighted(n, *within), _unweighted(n, *between)
 
 
 def _unweighted(n: int, rows: Array, columns: Array) -> sp.csr_array:
-    """A symmetric 0/1 graph, in a byte for each edge."""
+    """Return a symmetric graph with weights 0 and 1, in a byte for each edge."""
     return joined(n, rows, columns, np.ones(len(rows), np.int8))
-
-
-def _nearest(distance: Array, index: Array, k: int) -> tuple[Array, Array]:
-    """The k smallest distances of each row, with their indices."""
-    if distance.shape[1] > k:
-        order = np.argpartition(distance, k - 1, axis=1)[:, :k]
-        distance, index = np.take_along_axis(distance, order, 1), np.take_along_axis(index, order, 1)
-    return distance, index

@@ -1,4 +1,4 @@
-"""Models in files: saved with skops, so that loading one never runs code from the file.
+"""Save models in files and load them; skops reads and writes them, so loading never runs code from a file.
 
 A file holds a fitted estimator or pipeline and, beside it, what the command line and the page need to know: the shape
 of the images, the labels of the training samples, the names of the features, where the samples came from.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import importlib.metadata
+import numbers
 import os
 import pathlib
 import zipfile
@@ -23,33 +25,59 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, SVR
+from sklearn.tree._tree import Tree
 from sklearn.utils.validation import check_is_fitted
 
-from .criteria import CRITERIA
-from .embedding import Embedding, Neighbours
+from .criteria import CRITERIA, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
+from .files import TooLargeError, check_zip, replacing
 from .labels import Labels
 from .messages import warn
-from .priors import ElasticNet, KLDivergence
-from .samples import Samples
+from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
-from .views import Bound, Patches, Shifts
+from .views import Patches, Shifts, Views
 
 Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
-FORMAT = "sparlow model 1"
+FORMAT = "sparlow model 2"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
-_PARTS = (Labels, ElasticNet, KLDivergence, Bound, Patches, Shifts, Embedding, Neighbours, EarlyStopping, Solver)
-TRUSTED = (*ESTIMATORS, *_PARTS, *dict.fromkeys(CRITERIA.values()))
-# what scikit-learn's estimators hold and skops leaves to its callers; made sound after loading, see _make_sound
+TRUSTED = (
+    *ESTIMATORS,
+    Labels,
+    ElasticNet,
+    KLDivergence,
+    Shifts,
+    Patches,
+    Solver,
+    EarlyStopping,
+    *dict.fromkeys(CRITERIA.values()),
+)
+# what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it
 _HELD = (
+    "numpy.dtype",
     "scipy.sparse._csr.csr_array",
     "sklearn.metrics._dist_metrics.EuclideanDistance32",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
     "sklearn.neighbors._kd_tree.KDTree",
     "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.tree._tree.Tree",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.utils._bunch.Bunch",
 )
+# the shapes of fitted arrays; a letter is one number throughout a model: n samples, m features, r atoms, l components
+_SHAPES: dict[type, dict[str, str]] = {
+    TraceQuotient: {"projection_": "ml", "components_": "lm", "embedding_": "nl", "mean_": "m"},
+    DictionaryLearner: {"dictionary_": "rm", "components_": "rm"},
+}
+_COUNTS = {"n_features_in_": "m", "n_atoms_": "r", "n_components_": "l"}
+_DIGEST = "sparlow.blake2b"  # the member of a file with the digest of all others
 
 
 class ModelFileError(ValueError):
@@ -85,7 +113,7 @@ class ModelFile:
     version: str = ""
 
     def training_labels(self) -> Array | None:
-        """A label for each row of the model's ``embedding_``, −1 where it has none; None if they are not known."""
+        """Return a label for each row of ``embedding_``, −1 where it has none; None if labels are not known."""
         rows = len(self.model.embedding_)
         if self.labels is not None and len(self.labels) == rows:
             return self.labels
@@ -99,19 +127,9 @@ class ModelFile:
         labels[known.y < 0] = -1
         return np.asarray(labels)
 
-    def learned_from(self, samples: Samples) -> bool:
-        """Whether these are known to be the samples that the model was learned from."""
-        return bool(self.data.get("fingerprint") == samples.fingerprint)
-
-    def has_seen(self, samples: Samples) -> NDArray[np.bool_]:
-        """Which samples are equal to some that the model is known to have been learned from."""
-        if "marks" not in self.data:  # a file from before there were any
-            return np.full(len(samples.X), self.learned_from(samples))
-        return np.isin(samples.marks, self.data["marks"])
-
 
 def skops_io() -> Any:
-    """The library that model files are written with."""
+    """Return the library that model files are written with."""
     try:
         import skops.io
     except ImportError as error:
@@ -122,14 +140,15 @@ def skops_io() -> Any:
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted model.
 
-    The file is complete or not there at all: it is written under another name first. Callbacks are left out, as they
-    are code, and so are folders of caches (``memory``).
+    The file is written under another name first, so an earlier one stays until the new one is complete. It holds a
+    digest, by which :func:`load` notices altered numbers. Callbacks are left out, as they are code, and so are folders
+    of caches (``memory``).
 
     Parameters
     ----------
     model : SparLow, TraceQuotient, DictionaryLearner, Pipeline or ModelFile
         Fitted. Steps of a pipeline are the library's, also those of ``sparlow.images``, and most of scikit-learn's; a
-        warning names those that :func:`load_model` will want to be told of.
+        warning names those that :func:`load` must be told to trust.
     path : path
         The file to write; ``.sparlow`` is the usual ending.
 
@@ -144,19 +163,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path = pathlib.Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in: make it first.")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as unfinished:
         skops_io().dump(content, unfinished, compression=zipfile.ZIP_DEFLATED)
+        _sign(unfinished)
         strangers = _strangers(unfinished, _names_of(TRUSTED))
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     if strangers:
-        warn(f"{path} holds types that load_model must be told to trust, by trusted=[...]: {', '.join(strangers)}.")
+        warn(f"{path} holds types that load must be told to trust, by trusted=[...]: {', '.join(strangers)}.")
 
 
 def _portable(model: Any) -> Any:
-    """A copy without what belongs to one run or one machine: callbacks, and folders of caches; steps likewise."""
+    """Return a copy without what belongs to one run or machine: callbacks and folders of caches, of steps too."""
     if not isinstance(model, BaseEstimator):
         return model  # "passthrough"
     model = copy.copy(model)
@@ -171,49 +187,87 @@ def _portable(model: Any) -> Any:
 
 
 def _check_fitted(model: Any) -> None:
-    """Every step of a pipeline, of which scikit-learn looks at the last."""
+    """Check every step of a pipeline; scikit-learn looks at the last only."""
     for _, step in getattr(model, "steps", ()):
         if isinstance(step, BaseEstimator):
             _check_fitted(step)
     check_is_fitted(model)
 
 
-def _names_of(kinds: Iterable[type]) -> list[str]:
-    """What skops calls the types that are trusted."""
-    return [*_HELD, *(f"{kind.__module__}.{kind.__qualname__}" for kind in (*kinds, *_kin()))]
+def _names_of(kinds: Iterable[type | str]) -> list[str]:
+    """Return what skops calls the types that are trusted."""
+    names = list(_HELD)
+    for kind in (*kinds, *_kin()):
+        if not isinstance(kind, (type, str)):
+            raise TypeError(f"trusted takes types, or their names such as 'numpy.dtype', got {kind!r}.")
+        names.append(kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}")
+    return names
 
 
 def _strangers(path: pathlib.Path, names: list[str]) -> list[str]:
-    """Types in a file that are not among those named."""
+    """Return the types in a file that are not among those named."""
     return sorted(set(skops_io().get_untrusted_types(file=path)) - set(names))
 
 
-def load_model(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> Any:
-    """The fitted model in a file; see :func:`load_file`."""
-    return load_file(path, trusted=trusted).model
+def _digest(file: zipfile.ZipFile) -> str:
+    """Return the digest of the names and contents of all members but the digest itself."""
+    digest = hashlib.blake2b(digest_size=32)
+    for name in sorted(file.namelist()):
+        if name != _DIGEST:
+            digest.update(f"{len(name)} {name} {file.getinfo(name).file_size} ".encode())
+            with file.open(name) as member:
+                while chunk := member.read(1 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()
 
 
-def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> ModelFile:
-    """Load a model and what was saved beside it. No code from the file is run.
+def _sign(path: pathlib.Path) -> None:
+    """Add the digest to a new file."""
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(_DIGEST, _digest(file))
+
+
+def _verify(path: pathlib.Path) -> None:
+    """Refuse a file whose contents are not those that were saved."""
+    with zipfile.ZipFile(path) as file:
+        if _DIGEST not in file.namelist():
+            raise ValueError("it has no digest, so another program or an earlier version wrote it")
+        if file.read(_DIGEST).decode("ascii", "replace") != _digest(file):
+            raise ValueError("its contents differ from its digest: it was altered after it was saved")
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = (), max_bytes: int | None = None) -> Any:
+    """Return the fitted model in a file. No code from the file is run.
 
     Parameters
     ----------
     path : path
         A file that :func:`save` wrote.
-    trusted : iterable of types
-        Priors, criteria, views or steps of your own that the model uses. The library's and scikit-learn's types,
-        numbers and arrays are known; a file with any other is refused.
+    trusted : iterable of types or of their names
+        Priors, criteria, views or steps of your own that the model uses, as types or as names such as
+        ``"numpy.dtype"``. The library's types, most of scikit-learn's, numbers and arrays are known; a file with any
+        other type is refused.
+    max_bytes : int, optional
+        By how much the file may grow when it is unpacked: by default the environment variable ``SPARLOW_MAX_BYTES``,
+        or 1 GB.
 
     Returns
     -------
-    ModelFile
+    model : estimator or Pipeline
 
     Raises
     ------
     ModelFileError
-        If the file is foreign or damaged.
+        If the file is foreign, damaged, altered or too large, or holds numbers that the model could not use.
 
     """
+    return load_file(path, trusted=trusted, max_bytes=max_bytes).model
+
+
+def load_file(
+    path: str | os.PathLike[str], *, trusted: Iterable[type | str] = (), max_bytes: int | None = None
+) -> ModelFile:
+    """Return the model in a file and what was saved beside it; see :func:`load`."""
     skops, path = skops_io(), pathlib.Path(path)
     if path.is_dir():
         raise FileNotFoundError(
@@ -223,12 +277,18 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
         raise FileNotFoundError(f"There is no model file {path}.")
     names = _names_of((*TRUSTED, *trusted))
     try:
+        check_zip(path, max_bytes)
+        _verify(path)
         strangers = _strangers(path, names)
         content = None if strangers else skops.load(path, trusted=names)
         _make_sound(content)
+    except TooLargeError as error:
+        raise ModelFileError(f"{error} In Python: load(path, max_bytes=...).") from error
     except Exception as error:  # whatever a damaged file provokes
         if path.suffix.lower() in (".npz", ".npy", ".csv", ".parquet"):
-            raise ModelFileError(f"{path} holds samples, no model: the model comes first, then the samples.") from error
+            raise ModelFileError(
+                f"{path} holds samples; a model file was expected. Usage: sparlow COMMAND MODEL DATA."
+            ) from error
         raise ModelFileError(
             f"{path} is not a SparLow model, or it is damaged ({_brief(error)}). Models are written by sparlow.save "
             "and by the commands sparlow fit and sparlow features --save."
@@ -236,35 +296,107 @@ def load_file(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> 
     if strangers:
         raise ModelFileError(
             f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors, criteria, "
-            "views or steps of your own, name them: load_model(path, trusted=[...])."
+            "views or steps of your own, name them: load(path, trusted=[...])."
         )
     return _checked(content, path)
 
 
 def _kin() -> tuple[type, ...]:
-    """The steps from pictures to rows with what they hold, and the rivals."""
-    from . import images, rivals
-    from .images.coders import CODERS
+    """Return the steps from pictures to rows with what they hold, and the classifiers."""
+    from . import classifiers, images
+    from .images.coders import CODERS, Templates
 
-    found = [getattr(room, name) for room in (images, rivals) for name in room.__all__]
-    return *(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseEstimator)), *CODERS
+    found = [getattr(room, name) for room in (images, classifiers) for name in room.__all__]
+    return (
+        *(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseEstimator)),
+        *CODERS.values(),
+        Templates,
+    )
 
 
 def _make_sound(part: Any) -> None:
-    """Let no indices from a file lead a compiled loop astray: sparse matrices are checked, trees grown anew."""
+    """Refuse numbers from a file that would lead a compiled loop astray; search trees are grown anew."""
     if isinstance(part, (list, tuple, dict)):
         for item in part.values() if isinstance(part, dict) else part:
             _make_sound(item)
     elif sp.issparse(part) and part.format in ("csr", "csc"):
         part.check_format(full_check=True)
+    elif isinstance(part, Tree):
+        _check_tree(part)
     elif hasattr(part, "__dict__") and not isinstance(part, type):
-        if isinstance(part, SparLow):
-            part.views = getattr(part, "views", None)  # a file from before there were any
         tree = vars(part).get("_tree")
         if isinstance(tree, (KDTree, BallTree)):
             options = part.effective_metric_params_ or {}
             part._tree = type(tree)(part._fit_X, part.leaf_size, metric=part.effective_metric_, **options)
         _make_sound(vars(part))
+        _check_part(part)
+
+
+def _check_part(part: Any) -> None:
+    """Refuse an object whose numbers do not fit each other."""
+    if dataclasses.is_dataclass(part) and isinstance(part, (Prior, Criterion, Views)):
+        dataclasses.replace(part)  # type: ignore[type-var]  # makes its own checks again
+    if type(part).__module__.split(".")[0] == __name__.split(".")[0] and hasattr(part, "_parameter_constraints"):
+        part._validate_params()
+    if hasattr(part, "_check_sound") and not (isinstance(part, SparLow) and not hasattr(part, "dictionary_")):
+        part._check_sound()
+    for kind, shapes in _SHAPES.items():
+        if isinstance(part, kind) and hasattr(part, "n_features_in_"):
+            _check_shapes(part, shapes)
+    if isinstance(part, (SVC, SVR)) and hasattr(part, "support_vectors_"):
+        _check_svm(part)
+
+
+def _check_shapes(model: Any, shapes: dict[str, str]) -> None:
+    """Refuse fitted arrays of other kinds or shapes than a fit gives."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, letter in _COUNTS.items():
+        count = getattr(model, name, None)
+        if count is not None:
+            if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < 1:
+                raise ValueError(f"{name} must be a positive whole number, got {count!r}")
+            sizes[letter] = int(count), name
+    for name, letters in shapes.items():
+        array = getattr(model, name, None)
+        if array is None and name.startswith("_"):
+            continue
+        if not isinstance(array, np.ndarray) or array.dtype.char not in "fd" or array.ndim != len(letters):
+            raise ValueError(f"{name} must be an array of floats with {len(letters)} dimensions")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+        for size, letter in zip(array.shape, letters, strict=True):
+            expected, other = sizes.setdefault(letter, (size, name))
+            if size != expected:
+                raise ValueError(f"{name} of shape {array.shape} does not fit {other}, which has {expected}")
+    labels, classes = getattr(getattr(model, "_training", None), "y", None), getattr(model, "classes_", None)
+    if labels is not None and classes is not None:
+        whole = isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.ndim == 1
+        if not whole or (len(labels) and not -1 <= labels.min() <= labels.max() < len(classes)):
+            raise ValueError("the labels of the training samples must be whole numbers from -1 to the last class")
+    if getattr(model, "views", None) is not None:
+        model.views.maps(model.n_features_in_)
+
+
+def _check_tree(tree: Any) -> None:
+    """Refuse a decision tree whose nodes do not lead downwards to its own nodes, or ask for features it has not."""
+    left, right, nodes = tree.children_left, tree.children_right, np.arange(tree.node_count)
+    inner = left != -1
+    for child in (left[inner], right[inner]):
+        if np.any(child <= nodes[inner]) or np.any(child >= tree.node_count):
+            raise ValueError("a decision tree has nodes that lead nowhere")
+    if np.any((tree.feature[inner] < 0) | (tree.feature[inner] >= tree.n_features)):
+        raise ValueError("a decision tree asks for features that there are not")
+
+
+def _check_svm(machine: Any) -> None:
+    """Refuse a support vector machine whose arrays do not fit each other."""
+    count, pairs = machine.support_vectors_.shape[0], len(machine._n_support)
+    weights = machine._dual_coef_.shape
+    rows = max(pairs - 1, 1) if isinstance(machine, SVC) else 1
+    if int(machine._n_support.sum()) != count or machine._n_support.min() < 0 or weights != (rows, count):
+        raise ValueError("the arrays of a support vector machine do not fit each other")
+    if isinstance(machine, SVC) and machine._intercept_.shape != (pairs * (pairs - 1) // 2,):
+        raise ValueError("the intercepts of a support vector machine do not fit its classes")
 
 
 def _checked(content: Any, path: pathlib.Path) -> ModelFile:
@@ -289,4 +421,4 @@ def _names(kinds: Iterable[type]) -> str:
 
 def _brief(error: Exception) -> str:
     words = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {words[0][:160]}" if words else type(error).__name__
+    return f"{type(error).__name__}: {words[0][:160].rstrip('.')}" if words else type(error).__name__

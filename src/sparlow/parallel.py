@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
+import itertools
+import numbers
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar, TypeVar
@@ -29,18 +33,33 @@ class Threads:
     """
 
     def __init__(self, n_jobs: int | None) -> None:
+        if n_jobs == 0 or not (n_jobs is None or isinstance(n_jobs, numbers.Integral)):
+            raise ValueError(f"n_jobs must be a number of threads such as 2, or -1 for all cores, got {n_jobs!r}.")
         self._n = joblib.effective_n_jobs(n_jobs)
+        self._release: Callable[[], Any] = lambda: None
 
     def __enter__(self) -> Threads:
         self._interrupts = _Interrupts()
-        _hold_blas()
-        self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
+        try:
+            with _undisturbed():
+                # released by __exit__, or with the object, where an interrupt kept __exit__ from being called
+                release = weakref.finalize(self, _release_blas, _hold_blas())
+                release.atexit = False
+                self._release = release
+                self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
+        except BaseException:
+            self._release()
+            self._interrupts.close()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        _release_blas()
+        try:
+            if self._pool is not None:
+                self._pool.shutdown(cancel_futures=True)
+        finally:
+            with _undisturbed():
+                self._release()
         self._interrupts.close()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
@@ -72,19 +91,21 @@ def uninterrupted(function: Callable[[S], T], chunk: S) -> T:
 
 
 class _Interrupts:
-    """Ctrl-C held back until compiled kernels have returned, for numba loses its way if one comes in between.
+    """Delay KeyboardInterrupt until compiled kernels return; numba cannot be interrupted.
 
-    Only where Python's own handler is in charge, and in the main thread, which alone is interrupted. Contexts within
-    one another share what came.
+    Only where Python's own handler is in charge, or one that says it may wait (``deferrable``), and in the main thread,
+    which alone is interrupted. Contexts within one another share what came.
     """
 
     came: ClassVar[bool] = False
+    handler: ClassVar[Any] = signal.default_int_handler
 
     def __init__(self) -> None:
         self._main = threading.current_thread() is threading.main_thread()
-        self._ours = self._main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        handler = signal.getsignal(signal.SIGINT) if self._main else None
+        self._ours = handler is signal.default_int_handler or getattr(handler, "deferrable", False)
         if self._ours:
-            _Interrupts.came = False
+            _Interrupts.came, _Interrupts.handler = False, handler
             signal.signal(signal.SIGINT, self._note)
 
     @staticmethod
@@ -92,33 +113,58 @@ class _Interrupts:
         _Interrupts.came = True
 
     def heed(self) -> None:
-        """Let go an interrupt that came."""
+        """Hand on an interrupt that came."""
         if self._main and _Interrupts.came:
             _Interrupts.came = False
-            raise KeyboardInterrupt
+            _Interrupts.handler(signal.SIGINT, None)
 
     def close(self) -> None:
-        """Interrupts are no longer held back."""
+        """Delay interrupts no longer."""
         if self._ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _Interrupts.handler)
         self.heed()
 
 
-_lock = threading.Lock()
-_inside: list[Any] = []  # the limit, once for each context that is open
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let no handler of interrupts run in between; one that came is handed on at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        if came and callable(before):
+            before(signal.SIGINT, None)
 
 
-def _hold_blas() -> None:
-    """One BLAS thread for the whole process, from the first context that opens …"""
+_lock = threading.RLock()  # the garbage collector may release within it
+_open: set[int] = set()  # contexts that hold BLAS to one thread
+_limit: Any = None
+_numbers = itertools.count()
+
+
+def _hold_blas() -> int:
+    """Hold BLAS to one thread in the whole process; return what to release it by."""
+    global _limit
     with _lock:
-        _inside.append(_inside[0] if _inside else _blas().limit(limits=1, user_api="blas"))
+        number = next(_numbers)
+        _open.add(number)
+        if _limit is None:
+            _limit = _blas().limit(limits=1, user_api="blas")
+        return number
 
 
-def _release_blas() -> None:
-    """… to the last one that closes, in whatever order."""
+def _release_blas(number: int) -> None:
+    """Give BLAS its threads back if no other context, opened before or after, holds it."""
+    global _limit
     with _lock:
-        limit = _inside.pop()
-        if not _inside:
+        _open.discard(number)
+        if not _open and _limit is not None:
+            limit, _limit = _limit, None
             _let_any_thread_set()
             limit.restore_original_limits()
             _let_any_thread_set()

@@ -68,15 +68,15 @@ class EarlyStopping:
 
     Parameters
     ----------
-    fraction : float, default=0.2
+    fraction : float, default=1/3
         The part of the samples that is held out; of the labelled ones where there are labels.
-    patience : int, default=5
+    patience : int, default=4
         Stop after so many steps without a better score.
 
     """
 
-    fraction: float = 0.2
-    patience: int = 5
+    fraction: float = 1 / 3
+    patience: int = 4
 
     def __post_init__(self) -> None:
         good = isinstance(self.fraction, numbers.Real) and 0 < float(self.fraction) < 1

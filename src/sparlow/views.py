@@ -10,6 +10,7 @@ A family of views says what Tᵥ, N, w, h and s are. :class:`Bound` knows how to
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import numbers
@@ -64,7 +65,21 @@ class Views(ABC):
 
     def bind(self, X: Any, unit: bool = True) -> Bound:
         """Return these views for samples such as the rows of X; ``unit`` says whether samples have unit norm."""
-        m, name = X.shape[1], type(self).__name__
+        bound = self.bound(X.shape[1], unit)
+        if not self.contrast:
+            return bound
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
+        raw = dataclasses.replace(bound, unit=False).cut(X[rows]).astype(float)
+        raw -= raw.mean(axis=1, keepdims=True)
+        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
+        if not typical > 0:
+            name = type(self).__name__
+            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
+        return self.bound(X.shape[1], unit, self.contrast * typical)
+
+    def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
+        """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""
+        m, name = n_features, type(self).__name__
         maps = tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
@@ -74,15 +89,8 @@ class Views(ABC):
             raise ValueError(f"{name}.weights({m}) must have {len(maps)} columns, one per view, got {weights.shape}.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
         stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
-        if not self.contrast:
-            return Bound(stacked, len(maps), by_view, self.unit and unit, 0.0, self.signs, self.root)
-        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
-        raw = Bound(stacked, len(maps)).cut(X[rows]).astype(float)
-        raw -= raw.mean(axis=1, keepdims=True)
-        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
-        if not typical > 0:
-            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
-        return Bound(stacked, len(maps), by_view, False, self.contrast * typical, self.signs, self.root)
+        unit = self.unit and unit and not epsilon
+        return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
 
 
 @dataclass(frozen=True)
@@ -275,27 +283,30 @@ def _moved(place: Array, down: int, right: int) -> sp.csr_array:
 
 @dataclass(frozen=True)
 class Patches(Views):
-    """Patches of pictures, their codes pooled in a grid of cells.
+    """Patches of images, their codes pooled in a grid of cells.
 
     Each patch loses its mean and is divided by its norm plus a share ``contrast`` of the root mean square norm. The
     positive and the negative parts of codes are pooled apart, each patch in the cells around its centre with bilinear
-    weights. The row of a picture is the square root of these means, scaled to unit norm: 2 · n_atoms · cells² numbers.
+    weights. The row of an image is the square root of these means, scaled to unit norm: 2 · n_atoms · cells² numbers.
 
     Parameters
     ----------
     size : int, optional
-        Side of a patch in pixels; by default about a quarter of the shorter side of the picture, odd, from 3 to 9.
+        Side of a patch in pixels; by default a quarter of the shorter side of the image, odd, from 3 to 7.
     stride : int, optional
         Pixels from one patch to the next; by default 1 up to 20 pixels, 2 above.
-    cells : int or tuple of int, default=4
-        Cells along each side of the picture. Several numbers make a pyramid.
-    padding : {"auto", "zero", "none"}, default="auto"
-        What lies around the picture. "zero" adds a margin of half a patch; "auto" does so for pictures of less than 20
-        pixels.
+    cells : int or tuple of int, optional
+        Cells along each side of the image; by default 4 below 24 pixels, 6 from there. Several numbers make a pyramid.
+    padding : {"edge", "zero", "none"}, default="edge"
+        What lies around the image, half a patch wide: its outermost pixels again, zeros, or nothing.
     contrast : float, default=0.1
         The share of the root mean square norm that is added to the norm of each patch.
+    signs : bool, default=True
+        Pool positive and negative parts of codes apart.
+    root : bool, default=True
+        Take the square root of pooled codes and scale rows to unit norm.
     shape : (int, int) or (int, int, int), optional
-        Height, width and channels of the pictures. By default they are square and grey.
+        Height, width and channels of the images. By default they are square and grey.
 
     Examples
     --------
@@ -311,8 +322,8 @@ class Patches(Views):
 
     size: int | None = None
     stride: int | None = None
-    cells: int | tuple[int, ...] = 4
-    padding: str = "auto"
+    cells: int | tuple[int, ...] | None = None
+    padding: str = "edge"
     contrast: float = 0.1
     signs: bool = True
     root: bool = True
@@ -322,19 +333,23 @@ class Patches(Views):
         for name in ("size", "stride"):
             if getattr(self, name) is not None:
                 _check_whole(getattr(self, name), name)
-        for side in np.atleast_1d(np.asarray(self.cells, dtype=object)):
-            _check_whole(side, "cells")
-        if self.padding not in ("auto", "zero", "none"):
-            raise ValueError(f'padding must be "auto", "zero" or "none", got {self.padding!r}.')
+        if self.cells is not None:
+            for side in np.atleast_1d(np.asarray(self.cells, dtype=object)):
+                _check_whole(side, "cells")
+        if self.padding not in ("edge", "zero", "none"):
+            raise ValueError(f'padding must be "edge", "zero" or "none", got {self.padding!r}.')
         if not (isinstance(self.contrast, numbers.Real) and 0 < float(self.contrast) < np.inf):
             raise ValueError(f"contrast must be a positive number, got {self.contrast!r}.")
+        if self.root and not self.signs:
+            raise ValueError("root needs signs: the square root of a negative mean is not defined.")
 
     def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
         """Return one matrix (m, size² · channels) for each patch, row by row."""
         grid = self.grid(n_features)
-        place = np.full((grid.height + 2 * grid.margin, grid.width + 2 * grid.margin, grid.channels), -1)
         inside = np.arange(n_features).reshape(grid.height, grid.width, grid.channels)
-        place[grid.margin : grid.margin + grid.height, grid.margin : grid.margin + grid.width] = inside
+        around = [(grid.margin, grid.margin)] * 2 + [(0, 0)]
+        options: dict[str, Any] = {"mode": "edge"} if self.padding == "edge" else {"constant_values": -1}
+        place = np.pad(inside, around, **options)
         out = []
         for top, left in itertools.product(grid.tops, grid.lefts):
             source = place[top : top + grid.size, left : left + grid.size].ravel()
@@ -344,34 +359,33 @@ class Patches(Views):
         return tuple(out)
 
     def weights(self, n_features: int) -> sp.csr_array:
-        """Return bilinear weights (cells, patches); those of each cell add up to one."""
+        """Return bilinear weights (cells, patches); those of each patch have the same sum."""
         grid = self.grid(n_features)
         levels = []
-        for side in np.atleast_1d(self.cells):
-            down = _bilinear(np.array(grid.tops) - grid.margin + grid.size / 2, grid.height, int(side))
-            right = _bilinear(np.array(grid.lefts) - grid.margin + grid.size / 2, grid.width, int(side))
-            levels.append(np.einsum("ct,dl->cdtl", down, right).reshape(int(side) ** 2, -1))
-        weights = np.vstack(levels)
-        return sp.csr_array(weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+        for side in grid.cells:
+            down, right = (_bilinear(len(places), side) for places in (grid.tops, grid.lefts))
+            weights = np.einsum("ct,dl->cdtl", down, right).reshape(side**2, -1)
+            levels.append(weights * side**2 / weights.shape[1])
+        return sp.csr_array(np.vstack(levels))
 
     def grid(self, n_features: int) -> Grid:
-        """Return where the patches of pictures of so many numbers lie, by the rules for what is left open."""
+        """Return where the patches of images of so many numbers lie, by the rules for what is left open."""
         height, width, channels = image_sides("Patches", self.shape, n_features)
         shorter = min(height, width)
-        size = self.size or min(9, max(3, shorter // 4 | 1))
+        size = self.size or min(7, max(3, shorter // 4 | 1))
         if size > shorter:
-            raise ValueError(
-                f"Patches of {size} pixels do not fit in pictures of {height} x {width}: make size smaller."
-            )
+            raise ValueError(f"Patches of {size} pixels do not fit in images of {height} x {width}: make size smaller.")
         stride = self.stride or (1 if shorter <= 20 else 2)
-        margin = size // 2 if self.padding == "zero" or (self.padding == "auto" and shorter < 20) else 0
+        margin = 0 if self.padding == "none" else size // 2
         tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
-        return Grid(height, width, channels, size, margin, tops, lefts)
+        cells = np.atleast_1d((4 if shorter < 24 else 6) if self.cells is None else self.cells)
+        most = min(len(tops), len(lefts))
+        return Grid(height, width, channels, size, margin, tops, lefts, tuple(min(int(side), most) for side in cells))
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where patches lie: their corners ``tops`` × ``lefts`` in the picture with a ``margin`` around it."""
+    """Where patches lie: corners ``tops`` × ``lefts`` in the image with a ``margin`` around it; cells along a side."""
 
     height: int
     width: int
@@ -380,6 +394,7 @@ class Grid:
     margin: int
     tops: tuple[int, ...]
     lefts: tuple[int, ...]
+    cells: tuple[int, ...]
 
 
 def _places(last: int, stride: int) -> tuple[int, ...]:
@@ -387,7 +402,7 @@ def _places(last: int, stride: int) -> tuple[int, ...]:
     return tuple(range((last % stride) // 2, last + 1, stride))
 
 
-def _bilinear(centres: Array, side: int, cells: int) -> Array:
-    """Return weights (cells, patches): one at the centre of a cell, falling to zero at the centres beside it."""
-    place = np.clip(centres * cells / side - 0.5, 0, cells - 1)
+def _bilinear(n_places: int, cells: int) -> Array:
+    """Return weights (cells, places): one at the centre of a cell, falling to zero at the centres beside it."""
+    place = np.clip((np.arange(n_places) + 0.5) * cells / n_places - 0.5, 0, cells - 1)
     return np.maximum(0, 1 - np.abs(place[None, :] - np.arange(cells)[:, None]))

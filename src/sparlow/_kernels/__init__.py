@@ -10,17 +10,21 @@ after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch
 from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
-from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
+from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
+from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
+from .scattering import LANES, scatter
 from .screening import FAR
 from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
     "ADD_LIMIT",
     "FAR",
+    "LANES",
     "accumulate",
+    "adapt_chunk",
     "add_diagonal_form",
     "add_graph_form",
     "add_to_words",
@@ -29,6 +33,8 @@ __all__ = [
     "encode_chunk",
     "factored_entries",
     "intersections",
+    "judge",
+    "keep_nearest",
     "local_weights",
     "map_scalar",
     "nearest_words",
@@ -39,8 +45,10 @@ __all__ = [
     "pull_features",
     "pursue_chunk",
     "root_and_scale",
+    "scatter",
     "smooth",
     "solve_supports",
+    "squared_distances",
     "transposed_products",
     "update_atoms",
     "update_block",

@@ -19,6 +19,8 @@ method (Φ = X), the sequential one (codes of a fixed dictionary) and the joint 
 | smvr | targets | I on labelled samples + ρL | LapRLS |
 """
 
+import functools
+
 from .base import Criterion, bound
 from .quotient import Quotient, Value
 from .semisupervised import SDA, SLAP, SMVR
@@ -58,11 +60,16 @@ CRITERIA: dict[str, type[Criterion]] = {
 
 
 def criterion_named(criterion: str | Criterion) -> Criterion:
-    """A criterion from its name, or the object itself."""
+    """Return the criterion of that name with its usual parameters, or the object itself."""
     if isinstance(criterion, Criterion):
         return criterion
     if criterion in CRITERIA:
-        return CRITERIA[criterion]()
+        return _usual(CRITERIA[criterion])
     raise ValueError(
         f"criterion must be one of {', '.join(CRITERIA)}, or a Criterion such as MFA(), got {criterion!r}."
     )
+
+
+@functools.cache
+def _usual(kind: type[Criterion]) -> Criterion:
+    return kind()

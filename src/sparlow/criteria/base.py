@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from .. import graphs
 from .quotient import Quotient
@@ -131,11 +130,4 @@ def neighbourhood(X: Any, k: int, graph: Any, n_jobs: int | None) -> sp.csr_arra
     n = X.shape[0]
     if graph is None:
         return graphs.affinities(X, min(k, n - 1), n_jobs=n_jobs)
-    own = sp.csr_array(check_array(graph, accept_sparse="csr", dtype=float, input_name="graph"))
-    if own.shape != (n, n):
-        raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {own.shape}.")
-    if own.nnz and own.data.min() < 0:
-        raise ValueError("graph must have no negative weights.")
-    if abs(own - own.T).max() > 1e-8 * max(1.0, abs(own).max()):
-        raise ValueError("graph must be symmetric: use graph.maximum(graph.T), for instance.")
-    return own
+    return graphs.checked_graph(graph, n)

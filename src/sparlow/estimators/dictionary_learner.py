@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import encode
-from ..defaults import default_n_atoms, default_prior, kinship
+from ..defaults import default_n_atoms, default_prior
 from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary
 from ..labels import is_labelled
 from ..priors import Prior
@@ -32,9 +32,8 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
     Parameters
     ----------
     n_atoms : int, optional
-        Number of atoms. By default as of :class:`SparLow`: one per eight images, up to one per sample of features that
-        have little in common, but 100 at least, ten per class if class-wise, 1000 at most (2000 of features), and never
-        more than there are samples of distinct direction.
+        Number of atoms. By default one per two samples, at least 100 and ten per class if class-wise, at most 1000 and
+        the samples of distinct direction.
     method : {"ksvd", "online", "odl", "rls", "samples"}, default="ksvd"
         The learner, see :mod:`sparlow.dictionaries`; "odl" is another name of "online".
     prior : Prior, optional
@@ -201,11 +200,11 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
 
     def _default_n_atoms(self, X: Any, y: Array | None) -> int:
         if y is None:
-            return default_n_atoms(X.shape[0], len(distinct_rows(X)), k=kinship(X))
+            return default_n_atoms(X.shape[0], len(distinct_rows(X)))
         known = is_labelled(y)
         classes = np.unique(y[known])
         distinct = sum(len(distinct_rows(X[y == label])) for label in classes)
-        return max(default_n_atoms(int(known.sum()), distinct, len(classes), kinship(X[known])), len(classes), 1)
+        return max(default_n_atoms(int(known.sum()), distinct, len(classes)), len(classes), 1)
 
     def _report(self, iteration: int, dictionary: Array, cost: float) -> None:
         self.n_iter_ = max(self.n_iter_, iteration)

@@ -19,9 +19,22 @@ from sklearn.metrics import r2_score
 
 from ..coded import Coded, Samples
 from ..criteria import Criterion, bound
-from ..defaults import default_n_atoms
+from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import USUAL, Embedding, Neighbours, block_weights, choose_ridges, nearest_right, whitened
+from ..embedding import (
+    POOLED,
+    PRINCIPAL,
+    USUAL,
+    Embedding,
+    Neighbours,
+    block_weights,
+    choose_ridges,
+    nearest_right,
+    principal,
+    surely,
+    try_ridges,
+    whitened,
+)
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
@@ -34,7 +47,9 @@ Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
 _VECTORS = 50_000  # views that the first dictionary is learned from
-_TRIAL = 4500  # labelled samples that choices are tried on
+_TRIAL = 3000  # labelled samples that choices are tried on
+_MANY = 2000  # labelled samples from which on one part held out tells enough
+_PRINCIPAL = 48  # principal components, where these stand in for the criterion
 _MEASURED = 2000  # samples that the variance of codes is measured on
 
 
@@ -54,7 +69,6 @@ class Setup:
     mu_proximity: float
     shrinkage: float
     whiten: bool  # whether the embedding is that of the ratio trace
-    kinship: float
     seed: int
     n_jobs: int | None
     began: float = field(default_factory=time.perf_counter)
@@ -103,11 +117,8 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
 
 def _usual_atoms(setup: Setup, samples: Samples, labels: Labels, distinct: int) -> int:
     if not setup.views.whole:
-        return min(128, distinct)
-    some = labels.y is not None and labels.y.min() < 0
-    n_labelled = len(distinct_rows(samples.X[labels.known])) if some else None
-    classes = None if labels.classes is None else len(labels.classes)
-    return default_n_atoms(len(samples), distinct, classes, setup.kinship, n_labelled)
+        return min(LOCAL_ATOMS, distinct)
+    return default_n_atoms(len(samples), distinct, None if labels.classes is None else len(labels.classes))
 
 
 @dataclass(frozen=True)
@@ -141,15 +152,19 @@ class Learned:
 
 def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
-    trial = _Trial.of(setup, samples, labels, rng)
-    choice = Choice()
+    trials = _Trial.several(setup, samples, labels, rng)
+    choice = Choice(USUAL if setup.views.whole else POOLED)
     fitted: dict[str, Any] = {}
-    if trial is not None:
-        choice, fitted = trial.run(tell)
+    if trials:
+        ridges = USUAL if setup.views.whole else POOLED
+        if setup.whiten and setup.views.whole:
+            tried = [trial.ridges_tried() for trial in trials]
+            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in tried[0]})
+        choice, fitted = trials[0].run(ridges, tell)
         if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
             return fitted
         tell = None if setup.stopping is not None else tell
-    del trial
+    del trials
     try:
         learned = learn_from(setup, samples, labels, choice, tell)
     except KeyboardInterrupt:
@@ -180,12 +195,15 @@ def learn_from(
     quotient = bound(setup.criterion, samples.X, labels.bound, setup.n_jobs)
     samples, ridge = _weighted(setup, samples, D, choice.ridges)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
+    if setup.whiten and choice.ridges == PRINCIPAL:
+        count = _n_principal(setup, samples)
     steps = setup.max_iter if choice.n_steps is None else choice.n_steps
     steps = steps if samples.weights[0] else 0
     embedding = given = None
     if ridge is not None and steps == 0:
         coded = samples.coded(D)
-        embedding = Embedding.of(whitened(quotient, coded, ridge, count), coded)
+        W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
+        embedding = Embedding.of(W, coded)
         given = coded, np.linalg.qr(embedding.projection)[0]
     objective, start = begin(
         setup.solver.method,
@@ -226,8 +244,14 @@ def learn_from(
     )
     learned.last, learned.reason = state.evaluation, state.reason
     if not samples.weights[0]:
-        learned.reason = "codes add nothing to the samples on held-out samples: the classical method"
+        what = "principal components of the samples" if choice.ridges == PRINCIPAL else "the classical method"
+        learned.reason = f"codes do not help on held-out samples: {what}"
     return learned
+
+
+def _n_principal(setup: Setup, samples: Samples) -> int:
+    """Return the number of principal components where they stand in for the criterion."""
+    return min(setup.n_components or _PRINCIPAL, *samples.X.shape)
 
 
 def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, float]) -> tuple[Samples, float | None]:
@@ -237,8 +261,7 @@ def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, flo
     some = np.unique(np.linspace(0, len(samples) - 1, _MEASURED).astype(int))
     part = samples.take(some)
     coded = part.coded(D)
-    own, beside = ridges if setup.views.whole else (ridges[0], np.inf)
-    weights, ridge = block_weights(coded, (own, beside), len(samples))
+    weights, ridge = block_weights(coded, ridges, len(samples))
     return dataclasses.replace(samples, weights=weights), ridge
 
 
@@ -271,54 +294,39 @@ class _Trial:
 
     def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels) -> None:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
+        self.right: list[Array] = []
+        self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
-        self.right: list[Array] = []  # of each step
-        self.votes: list[tuple[float, float]] = []
 
     @classmethod
-    def of(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial | None:
-        """Return a trial, or None where nothing can be held out or is left open."""
-        open_ = setup.whiten or (setup.stopping is not None and setup.max_iter > 0)
+    def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[_Trial]:
+        """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
+        open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
         if not open_ or labels.bound is None or getattr(setup.criterion, "graph", None) is not None:
-            return None
-        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < max(
-            2, setup.criterion.fewest_per_class + 1
-        ):
-            return None
-        known: Any = labels.known
+            return []
+        fewest = max(2, setup.criterion.fewest_per_class + 1)
+        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+            return []
+        count = int(np.sum(labels.known))  # type: ignore[arg-type]
+        draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
+        return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
+
+    @classmethod
+    def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial:
         fraction = (setup.stopping or EarlyStopping()).fraction
-        held = labels.held_out(len(samples), fraction, rng)
-        rest = np.setdiff1d(np.arange(len(samples)), held)
-        if known.sum() > _TRIAL:
-            held, rest = (
-                np.sort(rng.permutation(rows)[: int(share * _TRIAL)])
-                for rows, share in ((held, fraction), (rest, 1 - fraction))
-            )
-            if labels.y is not None and len(np.unique(labels.y[rest])) < len(np.unique(labels.y)):
-                return None
-        part = samples.take(rest)
+        rows = np.arange(len(samples))
+        known: Any = labels.known
+        if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
+            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), np.flatnonzero(~known)])
+        part, part_labels = samples.take(rows), labels.take(rows)
+        held = part_labels.held_out(len(part), fraction, rng)
+        rest = np.setdiff1d(np.arange(len(part)), held)
         if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
-            fewer = min(setup.n_atoms, len(distinct_rows(part.X)))
-            if fewer < (setup.n_components or 1):
-                return None
-            setup = dataclasses.replace(setup, n_atoms=fewer)
-        return cls(setup, part, labels.take(rest), samples.take(held), labels.take(held))
+            setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
+        return cls(setup, part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held))
 
-    def run(self, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
-        """Return the choice, and the fitted attributes of the best model on the way."""
-        setup = self.setup
-        ridges = self._ridges() if setup.whiten else USUAL
-        steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
-        choice = Choice(ridges, setup.max_iter if steps else 0)
-        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
-        best = self._best_step()
-        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
-        if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
-            fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
-        return Choice(ridges, best if steps else None, self.votes[best] if self.votes else None), fitted
-
-    def _ridges(self) -> tuple[float, float]:
-        """Choose the ridges at the first dictionary."""
+    def ridges_tried(self) -> dict[tuple[float, float], Array]:
+        """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
         D = first_dictionary(self.setup, self.rest, self.known)
         quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
@@ -326,10 +334,22 @@ class _Trial:
             check_codes(rest)
         width = self.rest.views.width(len(D))
         count = n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
-        return choose_ridges(quotient, rest, held, count, self._scores)[0]
+        return try_ridges(quotient, rest, held, count, _n_principal(self.setup, self.rest), self._outcomes)
 
-    def _scores(self, ours: Array, theirs: Array) -> float:
-        return float(np.mean(self._outcomes(ours, theirs)))
+    def run(self, ridges: tuple[float, float], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
+        """Return the choice, and the fitted attributes of the last model on the way."""
+        setup = self.setup
+        steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
+        choice = Choice(ridges, setup.max_iter if steps else 0)
+        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
+        scores = [float(right.mean()) for right in self.right]
+        best = int(np.argmax(scores))
+        if len(self.right[0]) > 1 and not surely(self.right[best] - self.right[0]):
+            best = 0
+        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
+        if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
+            fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
+        return Choice(ridges, best if steps else None, self.votes), fitted
 
     def _outcomes(self, ours: Array, theirs: Array) -> Array:
         """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
@@ -344,22 +364,13 @@ class _Trial:
         embedding = embedding_at(learned, now)
         ours, theirs = embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
         self.right.append(self._outcomes(ours, theirs))
-        if self.truth.y is not None:
+        if self.truth.y is not None and self.votes is None:
             rows: Any = self.known.known
             found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-            self.votes.append((found.beta, found.floor))
+            self.votes = found.beta, found.floor
         patience = (self.setup.stopping or EarlyStopping()).patience
         late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
         return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
-
-    def _best_step(self) -> int:
-        """Return the best step, or 0 where it is not better than the start by more than chance."""
-        scores = [float(right.mean()) for right in self.right]
-        best = int(np.argmax(scores))
-        change = self.right[best] - self.right[0]
-        if len(change) == 1:
-            return best
-        return best if change.sum() > np.sqrt(np.sum(change**2)) else 0
 
 
 def embedding_at(learned: Learned, now: Evaluation) -> Embedding:
@@ -386,12 +397,14 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "n_atoms_": len(now.dictionary),
         "weights_": coded.samples.weights,
         "ridge_": objective.quotient.ridge,
+        "ridges_": learned.choice.ridges,
         "mu_proximity_": objective.mu_proximity,
         "criterion_": setup.criterion,
         "prior_": setup.prior,
         "embedding_": Y.astype(dtype, copy=False),
-        "_embed": embedding,
+        "_centre": embedding.centre,
         "_views": setup.views,
+        "_epsilon": setup.views.epsilon,
         "_training": learned.labels,
         "_votes": learned.choice.votes,
     }

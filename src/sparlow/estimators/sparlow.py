@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -18,8 +19,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
 from ..criteria import CRITERIA, Criterion, criterion_named
-from ..defaults import default_prior, default_proximity, kinship, warn_of_common_mean
+from ..defaults import default_prior, unlike_columns, warn_of_common_mean
 from ..dictionaries import LEARNERS, check_samples, unit_samples
+from ..embedding import Embedding
 from ..labels import check_labels
 from ..messages import warn
 from ..priors import Prior
@@ -75,8 +77,9 @@ class SparLow(CallbackSupportMixin, Projector):
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples. "orthonormal": the paper's U for the codes alone. Criteria without labels
         always give the latter.
-    normalize : bool, default=True
-        Scale samples to unit norm first.
+    normalize : "auto" or bool, default="auto"
+        Scale samples to unit norm first. "auto" also standardises the columns before, where few of them hold nearly all
+        of the variance, as in tables of unlike units.
     warm_start : bool, default=False
         Start from the dictionary of the last fit.
     verbose : int, default=0
@@ -94,6 +97,8 @@ class SparLow(CallbackSupportMixin, Projector):
         W, or U rotated so that UᵀAU is diagonal and descending; best columns first, signs fixed. It has a row for each
         atom, or for each cell, sign and atom of patches; below these one for each feature where samples stand beside
         their codes.
+    column_means_, column_scales_ : array of shape (n_features,) or None
+        What is subtracted from the columns, and what they are divided by, where they are standardised.
     weights_ : (float, float)
         α and γ of the features [αφ(x), γx]; zero for a part that is left out.
     components_ : array of shape (n_components, n_features)
@@ -115,6 +120,9 @@ class SparLow(CallbackSupportMixin, Projector):
         The dimension of the embedding and the number of atoms.
     shrinkage_, mu_proximity_ : float
         The shrinkage and the μ₂ in use.
+    ridges_ : (float, float)
+        The ridges of codes and samples of the whitened embedding, in multiples of their mean variance, chosen on
+        held-out samples; infinite for a part that is left out.
     ridge_ : float
         What shrinkage added to the diagonal of B.
     stop_reason_ : str
@@ -155,7 +163,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "solver": [StrOptions(set(METHODS)), Solver],
         "early_stopping": [StrOptions({"auto"}), "boolean", EarlyStopping],
         "embedding": [StrOptions({"whitened", "orthonormal"})],
-        "normalize": ["boolean"],
+        "normalize": [StrOptions({"auto"}), "boolean"],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -175,7 +183,7 @@ class SparLow(CallbackSupportMixin, Projector):
         solver: str | Solver = "eliminate",
         early_stopping: str | bool | EarlyStopping = "auto",
         embedding: str = "whitened",
-        normalize: bool = True,
+        normalize: str | bool = "auto",
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
@@ -237,15 +245,15 @@ class SparLow(CallbackSupportMixin, Projector):
         refuse_stacks(X)
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = check_labels(criterion, X, y, type(self).__name__)
-        X = unit_samples(X) if self.normalize else check_samples(X)
-        views = Bound() if self.views is None else self.views.bind(X, self.normalize)
+        scaling = self._scaling_for(X)
+        X = scaling(X)
+        views = Bound() if self.views is None else self.views.bind(X, scaling.unit)
         if views.whole:
             warn_of_common_mean(X)
         rng = check_random_state(self.random_state)
-        k = kinship(X, labels.known)
-        prior = self.prior or default_prior(X, criterion.faithful, k, views)
+        prior = self.prior or default_prior(X, criterion.faithful, views)
         solver = self._whole("solver")
-        nearness = max(criterion.usual_proximity(labels.bound), default_proximity(k))
+        nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
         last = getattr(self, "dictionary_", None) if self.warm_start else None
         if last is not None and self.n_atoms not in (None, len(last)):
@@ -265,7 +273,6 @@ class SparLow(CallbackSupportMixin, Projector):
             mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
             shrinkage=shrinkage,
             whiten=self.embedding == "whitened" and criterion.supervision != "none",
-            kinship=k,
             seed=rng.randint(np.iinfo(np.int32).max),
             n_jobs=self.n_jobs,
         )
@@ -274,7 +281,8 @@ class SparLow(CallbackSupportMixin, Projector):
         samples = Samples(X, prior, views, n_jobs=self.n_jobs)
         fitted = learn_model(setup, samples, labels, rng, follower.step)
         follower.close(fitted)
-        return {**fitted, **beside, "shrinkage_": shrinkage}
+        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+        return {**fitted, **beside, **columns, "shrinkage_": shrinkage}
 
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""
@@ -301,7 +309,7 @@ class SparLow(CallbackSupportMixin, Projector):
         check_is_fitted(self)
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
-        X = unit_samples(X) if self.normalize else check_samples(X)
+        X = _Scaling(self.normalize is not False, self.column_means_, self.column_scales_)(X)
         samples = Samples(X, self.prior_, self._views, self.weights_, self.n_jobs)
         return code(samples, self.coder_, keep=False)
 
@@ -339,7 +347,8 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _embedding_of(self, X: Any) -> Array:
         coded = self._coded(X)
-        return self._embed(coded).astype(coded.samples.X.dtype, copy=False)
+        embedding = Embedding(self.projection_.astype(float), self._centre)
+        return embedding(coded).astype(coded.samples.X.dtype, copy=False)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
@@ -392,11 +401,65 @@ class SparLow(CallbackSupportMixin, Projector):
         bound = self.criterion_.bind(coded.samples.X, None, self.n_jobs)
         return bound.value(coded, self.projection_.astype(float)).quotient
 
+    def _scaling_for(self, X: Any) -> _Scaling:
+        unlike = self.normalize == "auto" and self.views is None and unlike_columns(X)
+        if not unlike:
+            return _Scaling(self.normalize is not False)
+        deviations = np.std(X, axis=0, dtype=float)
+        return _Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_coder"}
+        return {name: value for name, value in state.items() if name not in _COMPUTED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "dictionary_" in vars(self):
+            self._check_sound()
+            unit = self.normalize is not False
+            m = self.n_features_in_
+            self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._neighbours = None if self._training.y is None else self._voters()
+
+    def _check_sound(self) -> None:
+        """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
+        m = self.n_features_in_
+        views = Bound() if self.views is None else self.views.bound(m, True, self._epsilon)
+        alpha, gamma = self.weights_
+        width = (views.width(len(self.dictionary_)) if alpha else 0) + (m if gamma else 0)
+        count = self.projection_.shape[1]
+        shapes = {
+            "dictionary_": (len(self.dictionary_), views.n_inputs(m)),
+            "projection_": (width, count),
+            "components_": (count, m if views.whole else width),
+            "embedding_": (len(self.embedding_), count),
+            "_centre": (count,),
+        }
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype.char not in "fd" or array.shape != shape:
+                raise ValueError(f"{name} must be an array of floats of shape {shape}, got {np.shape(array)}.")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} holds numbers that are not finite.")
+        y, n_classes = self._training.y, len(getattr(self, "classes_", ()))
+        if y is not None and (len(y) != len(self.embedding_) or y.min() < -1 or y.max() >= n_classes):
+            raise ValueError("The labels of the training samples do not fit the embedding or the classes.")
+
+
+_COMPUTED = ("_coder", "_views", "_neighbours")  # made again from what a file keeps
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """How samples are scaled before they are coded: columns standardised, rows to unit norm, or neither."""
+
+    unit: bool
+    means: Array | None = None
+    scales: Array | None = None
+
+    def __call__(self, X: Any) -> Any:
+        """Return the samples scaled."""
+        if self.means is not None:
+            X = ((X - self.means) / self.scales).astype(X.dtype)
+        return unit_samples(X) if self.unit else check_samples(X)

@@ -3,6 +3,8 @@
 Three scikit-learn transformers, to be put in a pipeline:
 
     picture → DenseSIFT or DHOG → Codebook → SpatialPyramid → one sparse row
+
+and one for small images of one shape, which are rows of pixels: :class:`Scattering`.
 """
 
 from .bags import Bag, Bags
@@ -14,11 +16,13 @@ from .pipelines import (
     histogram_intersection,
     kspm,
     llc,
+    lsc,
     pyramid_features,
     scspm,
 )
 from .pyramid import SpatialPyramid
 from .reading import UnreadableImageError, read_gray, unreadable
+from .scattering import Scattering
 
 __all__ = [
     "DHOG",
@@ -28,11 +32,13 @@ __all__ = [
     "DenseSIFT",
     "HistogramIntersection",
     "PrincipalComponents",
+    "Scattering",
     "SpatialPyramid",
     "UnreadableImageError",
     "histogram_intersection",
     "kspm",
     "llc",
+    "lsc",
     "pyramid_features",
     "read_gray",
     "scspm",

@@ -1,23 +1,32 @@
-"""Rows kept on disk, one file per image, so that a run that was stopped goes on where it was."""
+"""Arrays kept on disk with a checksum, so that a run that was stopped goes on where it was."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pathlib
-import tempfile
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import check_zip, replacing
+
 Array = NDArray[Any]
 Row = tuple[Array, Array]
 
+_DIGEST = 20  # bytes at the end of each file
 
-class RowCache:
-    """Sparse rows by key in a folder.
+
+class ArrayCache:
+    """Named arrays by key in a folder.
+
+    An entry is a .npz file with the BLAKE2 digest of its bytes and of its key behind it. It holds arrays of numbers
+    only, and reading one runs no code. An entry that is damaged, cut short or moved to another key is not used, and
+    computed again. The digest is no signature: whoever may write to the folder may write wrong numbers.
 
     Parameters
     ----------
@@ -29,34 +38,55 @@ class RowCache:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
 
-    def get(self, key: str) -> Row | None:
-        """Indices and values, or None where there is no such row, or a damaged file."""
+    def get(self, key: str) -> dict[str, Array] | None:
+        """Return the arrays, or None where there is no such entry or a damaged one."""
         try:
-            with np.load(io.BytesIO(self._path(key).read_bytes()), allow_pickle=False) as arrays:
-                return arrays["indices"], arrays["values"]
+            content = self._path(key).read_bytes()
+            packed, digest = content[:-_DIGEST], content[-_DIGEST:]
+            if _digest(key, packed) != digest:
+                return None
+            check_zip(self._path(key))
+            with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+                return dict(arrays)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None
 
-    def put(self, key: str, row: Row) -> None:
-        """Write a row; others never see half of a file."""
+    def put(self, key: str, arrays: Mapping[str, Array]) -> None:
+        """Write an entry; others never see half of a file."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, indices=row[0], values=row[1])
-            os.replace(unfinished, path)
-        except BaseException:
-            pathlib.Path(unfinished).unlink(missing_ok=True)
-            raise
+        file = io.BytesIO()
+        np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(file.getvalue() + _digest(key, file.getvalue()))
+
+    def get_row(self, key: str, width: int) -> Row | None:
+        """Return the indices and values of a sparse row, or None where they do not fit a row of this width."""
+        arrays = self.get(key)
+        if arrays is None or set(arrays) != {"indices", "values"}:
+            return None
+        indices, values = arrays["indices"], arrays["values"]
+        sound = indices.ndim == values.ndim == 1 and len(indices) == len(values)
+        sound = sound and indices.dtype == np.int32 and values.dtype == np.float32
+        if not sound or (len(indices) and not 0 <= indices.min() <= indices.max() < width):
+            return None
+        return indices, values
+
+    def put_row(self, key: str, row: Row) -> None:
+        """Write a sparse row."""
+        self.put(key, {"indices": row[0], "values": row[1]})
 
     def _path(self, key: str) -> pathlib.Path:
         return self._folder / "sparlow-images" / key[:2] / f"{key[2:]}.npz"
 
 
-def cache_of(memory: Any) -> RowCache | None:
-    """The cache that ``memory`` names: a folder, a joblib.Memory, or none."""
+def _digest(key: str, packed: bytes) -> bytes:
+    return hashlib.blake2b(packed, digest_size=_DIGEST, key=key.encode()[:64]).digest()
+
+
+def cache_of(memory: Any) -> ArrayCache | None:
+    """Return the cache in the folder that ``memory`` names, a path or a joblib.Memory, or None."""
     if memory is None:
         return None
     folder = memory.location if hasattr(memory, "location") else memory
-    return None if folder is None else RowCache(folder)
+    return None if folder is None else ArrayCache(folder)

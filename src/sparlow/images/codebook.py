@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -13,12 +14,21 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, check_memory
+from sklearn.utils.validation import check_is_fitted
 
 from ..dictionaries import online
 from ..priors import ElasticNet
 from .bags import Bag, Bags, Step, as_bags
-from .coders import Coder, HardAssignment, LaplacianCoding, LocalityConstrained, SparseCoding
+from .cache import cache_of
+from .coders import (
+    CODERS,
+    Coder,
+    HardAssignment,
+    LaplacianCoding,
+    LocalityConstrained,
+    SparseCoding,
+    check_words,
+)
 from .words import kmeans, sample_descriptors
 
 Array = NDArray[Any]
@@ -73,7 +83,8 @@ class Codebook(TransformerMixin, BaseEstimator):
     random_state : int or RandomState, optional
         Which descriptors are sampled, and from where learning starts. Give a number if results are to be cached.
     memory : path or joblib.Memory, optional
-        Keep words there, by parameters and the descriptors they are learned from: learning is most of the time.
+        Folder in which words are kept, by parameters and the descriptors they are learned from. Entries are arrays
+        with a checksum, never pickles; of a joblib.Memory only the folder is used.
     n_jobs : int, optional
         Threads of ``fit``. Results do not depend on it.
     verbose : int, default=0
@@ -228,12 +239,38 @@ class Codebook(TransformerMixin, BaseEstimator):
         return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
 
     def _learn(self, sample: Array, passes: int, prior: ElasticNet | None, rng: np.random.RandomState) -> Array:
-        """The words, from ``memory`` if they are there; ``rng`` goes on as if it had been used."""
-        memory = check_memory(os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory)
-        learned = memory.cache(_learned, ignore=["n_jobs", "verbose"])
-        words, state = learned(sample, self.n_words, passes, prior, rng, _WAY, self.n_jobs, self.verbose)
-        rng.set_state(state)
-        return np.asarray(words)
+        """Return the words, from ``memory`` if they are there; ``rng`` goes on as if it had been used."""
+        cache = cache_of(self.memory)
+        key = _words_key(sample, self.n_words, passes, prior, rng) if cache is not None else ""
+        known = cache.get(key) if cache is not None else None
+        if known is not None and _sound_words(known, (self.n_words, sample.shape[1])):
+            rng.set_state(("MT19937", known["state"], *known["place"].tolist(), *known["spare"].tolist()))
+            return known["words"]
+        if prior is None:
+            words = kmeans(sample, self.n_words, passes, rng, self.n_jobs, self.verbose)
+        else:
+            words = online(sample, self.n_words, prior, n_iter=passes, random_state=rng, n_jobs=self.n_jobs)
+        if cache is not None:
+            _, state, place, has_spare, spare = rng.get_state(legacy=True)
+            cache.put(
+                key,
+                {
+                    "words": words,
+                    "state": np.asarray(state),
+                    "place": np.array([place, has_spare]),
+                    "spare": np.array([spare]),
+                },
+            )
+        return words
+
+    def _check_sound(self) -> None:
+        """Refuse fitted arrays from a file that compiled loops could not index by."""
+        check_words(self.words_, 1)
+        if self.words_.shape != (self.n_words, self.n_features_in_):
+            raise ValueError(f"words_ must have the shape {(self.n_words, self.n_features_in_)}")
+        if not isinstance(self._coder, CODERS[self.coding]):
+            raise ValueError(f"the coder of coding={self.coding!r} must be a {CODERS[self.coding].__name__}")
+        self._coder.check(self.n_words, self.n_features_in_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -245,13 +282,26 @@ class Codebook(TransformerMixin, BaseEstimator):
 _WAY = 1  # another number where the same descriptors come to have other words
 
 
-def _learned(
-    sample: Array, n_words: int, passes: int, prior: ElasticNet | None, rng: Any, way: int, n_jobs: Any, verbose: int
-) -> tuple[Array, Any]:
-    """Centres of clusters, atoms where there is a prior; and the state of ``rng`` behind them."""
-    if prior is None:
-        return kmeans(sample, n_words, passes, rng, n_jobs, verbose), rng.get_state()
-    return online(sample, n_words, prior, n_iter=passes, random_state=rng, n_jobs=n_jobs), rng.get_state()
+def _words_key(sample: Array, n_words: int, passes: int, prior: ElasticNet | None, rng: np.random.RandomState) -> str:
+    """Return a digest of all that words depend on."""
+    _, state, *rest = rng.get_state(legacy=True)
+    digest = hashlib.blake2b(digest_size=20)
+    digest.update(f"words {_WAY} {sample.shape} {sample.dtype.str} {n_words} {passes} {prior!r} {rest}".encode())
+    for array in (sample, np.asarray(state)):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _sound_words(known: dict[str, Array], shape: tuple[int, int]) -> bool:
+    """Return whether an entry of a cache holds words of a shape and a random state."""
+    expected = {
+        "words": (shape, np.dtype(np.float32)),
+        "state": ((624,), np.dtype(np.uint32)),
+        "place": ((2,), np.dtype(np.int64)),
+        "spare": ((1,), np.dtype(np.float64)),
+    }
+    found = {name: (array.shape, array.dtype) for name, array in known.items()}
+    return found == expected and 0 <= known["place"][0] <= 624 and bool(np.isfinite(known["words"]).all())
 
 
 def _seed(random_state: Any) -> Any:

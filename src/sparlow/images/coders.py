@@ -24,12 +24,15 @@ class Coder(Protocol):
     """Descriptors (k, m) of float32 → codes (k, n_words)."""
 
     def __call__(self, X: Array) -> sp.csr_array:
-        """Codes, row by row."""
+        """Return codes, row by row."""
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse arrays that do not fit so many words of this width: a coder may come from a file."""
 
 
 def nearest(X: Array, words: Array, k: int) -> Array:
     """Return the indices (n, k) of the words nearest to each descriptor in Euclidean distance, nearest first."""
-    _check_words(words, k)
+    check_words(words, k)
     if X.shape[1] != words.shape[1]:
         raise ValueError(f"Descriptors have {X.shape[1]} numbers, but the words have {words.shape[1]}.")
     half_norms = 0.5 * np.einsum("ij,ij->i", words, words)
@@ -39,7 +42,7 @@ def nearest(X: Array, words: Array, k: int) -> Array:
     return out
 
 
-def _check_words(words: Any, k: Any) -> None:
+def check_words(words: Any, k: Any) -> None:
     """Refuse what a compiled loop could not index by: coders may come from a file."""
     if not (isinstance(words, np.ndarray) and words.ndim == 2 and words.dtype.kind == "f" and np.isfinite(words).all()):
         raise ValueError("The words of a codebook must be a two-dimensional array of finite numbers.")
@@ -47,8 +50,19 @@ def _check_words(words: Any, k: Any) -> None:
         raise ValueError(f"A descriptor is coded by 1 to {len(words)} of the words, got {k!r}.")
 
 
+def _check_shape(array: Array, expected: tuple[int, int], name: str) -> None:
+    check_words(array, 1)
+    if array.shape != expected:
+        raise ValueError(f"{name} of a coder must have the shape {expected}, got {array.shape}.")
+
+
+def _check_prior(prior: Any) -> None:
+    if not isinstance(prior, ElasticNet):
+        raise ValueError(f"The prior of a coder must be an ElasticNet, got {type(prior).__name__}.")
+
+
 def _rows(indices: Array, data: Array, n_words: int) -> sp.csr_array:
-    """A sparse matrix with as many entries in each row."""
+    """Return a sparse matrix with as many entries in each row."""
     n, k = indices.shape
     indptr = np.arange(0, n * k + 1, k, dtype=np.int32)
     return sp.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n, n_words))
@@ -61,8 +75,12 @@ class HardAssignment:
     words: Array
 
     def __call__(self, X: Array) -> sp.csr_array:
-        """Codes, row by row."""
+        """Return codes, row by row."""
         return _rows(nearest(X, self.words, 1), np.ones((len(X), 1), np.float32), len(self.words))
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse words of another shape."""
+        _check_shape(self.words, (n_words, width), "words")
 
 
 @dataclass(frozen=True)
@@ -78,10 +96,17 @@ class LocalityConstrained:
     ridge: float
 
     def __call__(self, X: Array) -> sp.csr_array:
-        """Codes, row by row."""
+        """Return codes, row by row."""
         indices = nearest(X, self.words, self.k)
         weights = _kernels.local_weights(*frozen(X, self.words, indices), self.ridge)
         return _rows(indices, weights, len(self.words))
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse words of another shape, and numbers of neighbours that there are not."""
+        _check_shape(self.words, (n_words, width), "words")
+        check_words(self.words, self.k)
+        if not (isinstance(self.ridge, float) and 0 < self.ridge < np.inf):
+            raise ValueError(f"ridge of a coder must be a positive number, got {self.ridge!r}.")
 
 
 @dataclass(frozen=True)
@@ -93,10 +118,15 @@ class SparseCoding:
     n_jobs: int | None = None
 
     def __call__(self, X: Array) -> sp.csr_array:
-        """Codes, row by row."""
+        """Return codes, row by row."""
         if not len(X):
             return sp.csr_array((0, len(self.dictionary)), dtype=np.float32)
         return encode(X, self.dictionary, self.prior, tol=_TOL, n_jobs=self.n_jobs)
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse a dictionary of another shape."""
+        _check_shape(self.dictionary, (n_words, width), "dictionary")
+        _check_prior(self.prior)
 
 
 @dataclass(frozen=True)
@@ -145,7 +175,7 @@ class LaplacianCoding:
     n_jobs: int | None = None
 
     def __call__(self, X: Array) -> sp.csr_array:
-        """Codes, row by row."""
+        """Return codes, row by row."""
         if not len(X):
             return sp.csr_array((0, len(self.dictionary)), dtype=np.float32)
         return self.towards(X, self.templates.mean_codes(X))
@@ -158,6 +188,20 @@ class LaplacianCoding:
         prior = ElasticNet(self.prior.l1 * scale**2, self.prior.l2 * scale**2, positive=self.prior.positive)
         arrays = samples.astype(np.float32), atoms.astype(np.float32)
         return encode(*arrays, prior, tol=_TOL, n_jobs=self.n_jobs)
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse a dictionary or templates of other shapes."""
+        _check_shape(self.dictionary, (n_words, width), "dictionary")
+        _check_prior(self.prior)
+        templates = self.templates
+        if not isinstance(templates, Templates) or not sp.issparse(templates.codes):
+            raise ValueError("templates of a coder must be Templates with sparse codes.")
+        _check_shape(templates.descriptors, (len(templates.descriptors), width), "descriptors of templates")
+        check_words(templates.descriptors, templates.k)
+        if templates.codes.shape != (len(templates.descriptors), n_words):
+            raise ValueError(f"Codes of templates must have {n_words} columns and a row for each of them.")
+        if not (isinstance(self.pull, float) and 0 <= self.pull < np.inf):
+            raise ValueError(f"pull of a coder must be a number of at least 0, got {self.pull!r}.")
 
     @classmethod
     def with_templates(
@@ -172,4 +216,9 @@ class LaplacianCoding:
         return cls(dictionary, prior, pull, templates)
 
 
-CODERS = (HardAssignment, LocalityConstrained, SparseCoding, Templates, LaplacianCoding)
+CODERS: dict[str, type[Coder]] = {
+    "hard": HardAssignment,
+    "llc": LocalityConstrained,
+    "sparse": SparseCoding,
+    "laplacian": LaplacianCoding,
+}

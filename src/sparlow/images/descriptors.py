@@ -24,6 +24,7 @@ Array = NDArray[Any]
 
 WIDTH = 128  # 4 × 4 cells of 8 orientations
 _CLIP = np.float32(0.2)
+_LARGEST = 10_000  # pixels of a patch
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,11 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
         windows = tuple(self._window(size) for size in self._patches())
         taps = _gaussian_taps(self.smooth)
         return _Extractor(windows, self.step, taps, self.contrast, self.max_side, self.on_error == "skip")
+
+    def _check_sound(self) -> None:
+        """Refuse parameters from a file that no picture could be described with."""
+        if max(*self._patches(), self.step, self.smooth) > _LARGEST:
+            raise ValueError(f"patch, step and smooth of {type(self).__name__} must be at most {_LARGEST} pixels")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

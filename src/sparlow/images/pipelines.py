@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _kernels
 from ..parallel import Threads, frozen
+from ..priors import ElasticNet
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
 from .pyramid import SpatialPyramid
@@ -361,6 +362,49 @@ def llc(
     Wang, Yang, Yu, Lv, Huang, Gong, 2010. Parameters and result as of :func:`kspm`.
     """
     return _linear(_features(n_words, "llc", "max", None, step, random_state, memory, n_jobs, on_error), C)
+
+
+def lsc(
+    n_words: int = 1024,
+    *,
+    lambda1: float = 0.3,
+    beta: float = 0.2,
+    n_neighbors: int = 5,
+    C: float = 10.0,
+    step: int = 8,
+    random_state: Any = None,
+    memory: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+) -> Pipeline:
+    """Laplacian sparse codes, max pooling over a spatial pyramid, linear SVM.
+
+    Gao, Tsang, Chia, *Laplacian sparse coding, hypergraph Laplacian sparse coding, and applications*, 2013.
+
+    Parameters
+    ----------
+    n_words : int
+        Size of the codebook.
+    lambda1 : float
+        λ of the paper's objective ‖x − φD‖² + λ‖φ‖₁ + …, in which the residual is not halved; 0.3 to 0.4 there.
+    beta : float
+        β, how strongly codes of similar descriptors are held together; 0.1 to 0.2 there. The weights of the
+        neighbours of a descriptor add up to one here.
+    n_neighbors : int
+        Neighbours of a descriptor, by histogram intersection.
+    C, step, random_state, memory, n_jobs, on_error
+        As of :func:`kspm`.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Steps "descriptors", "codebook", "pyramid" and "svm".
+
+    """
+    features = _features(n_words, "laplacian", "max", None, step, random_state, memory, n_jobs, on_error)
+    return _linear(features, C).set_params(
+        codebook__prior=ElasticNet(lambda1 / 2), codebook__pull=beta, codebook__n_neighbors=n_neighbors
+    )
 
 
 def _features(

@@ -24,6 +24,8 @@ from .progress import track
 
 Array = NDArray[Any]
 
+_WIDEST = 1 << 28  # numbers of a row: a gigabyte
+
 
 @dataclass(frozen=True)
 class _Pooling:
@@ -214,13 +216,13 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
 
         def compute(index: int) -> tuple[Row, str | None]:
             key = bags.key(index, repr(pooling)) if cache is not None else ""
-            known = cache.get(key) if cache is not None else None
+            known = cache.get_row(key, pooling.n_cells * pooling.n_words) if cache is not None else None
             if known is not None:
                 return known, None
             bag = bags[index]
             row = pooling(bag)
             if cache is not None and bag.error is None:
-                cache.put(key, row)
+                cache.put_row(key, row)
             return row, bag.error
 
         with Threads(self.n_jobs) as threads:
@@ -239,6 +241,13 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         match = tuple(2.0 ** (max(place, 1) - top - 1) for place in range(len(levels)))
         weights = match if self.level_weights == "match" else (1.0,) * len(levels)
         return _Pooling(levels, self.pooling, norm, weights, self.n_words_)
+
+    def _check_sound(self) -> None:
+        """Refuse fitted numbers from a file that no row could be made with."""
+        if not isinstance(self.n_words_, Integral) or self.n_words_ < 1:
+            raise ValueError(f"n_words_ of SpatialPyramid must be a positive whole number, got {self.n_words_!r}")
+        if self._pooling().n_cells * self.n_words_ > _WIDEST:
+            raise ValueError(f"SpatialPyramid has rows of more than {_WIDEST} numbers")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

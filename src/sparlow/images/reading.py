@@ -1,4 +1,4 @@
-"""Pictures, whatever they come as: which are in a set, and each to grey values."""
+"""Find pictures in folders and turn them into grey values, whatever format they come in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..messages import warn
@@ -19,9 +20,13 @@ from ..parallel import Threads
 
 Array = NDArray[Any]
 
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"})
+
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's convert("L")
 _ORIENTATION = 0x0112  # the EXIF tag
 _DARK = 4095  # the most that twelve bits hold
+_WAYS = {"P": "RGBA", "PA": "RGBA", "La": "LA", "LAB": "RGB"}  # modes without a direct conversion to grey
+_LOBES = 3  # of the Lanczos kernel
 _loading = threading.Lock()  # Pillow loads an image in place, which two threads must not do to the same one
 
 
@@ -29,8 +34,30 @@ class UnreadableImageError(ValueError):
     """A picture that cannot be read, or not be used; the message names it."""
 
 
+def find_pictures(path: str | os.PathLike[str]) -> list[pathlib.Path]:
+    """Return the pictures in a folder and its sub-folders, in order, or the one picture that a path names.
+
+    Pictures are told by the endings of their names (``SUFFIXES``). Hidden files and folders are left out.
+    """
+    path = pathlib.Path(path)
+    if not path.is_dir():
+        return [path] if is_picture(path, path.parent) else []
+    return sorted(file for file in path.rglob("*") if is_picture(file, path))
+
+
+def is_picture(file: pathlib.Path, folder: pathlib.Path) -> bool:
+    """Return whether a file below a folder is a picture by its name, and not hidden."""
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in SUFFIXES and not hidden and file.is_file()
+
+
+def class_of(file: pathlib.Path, folder: pathlib.Path) -> str:
+    """Return the class of a picture in a folder: the first sub-folder on its way, or "" where there is none."""
+    return "" if file.parent == folder or file == folder else file.relative_to(folder).parts[0]
+
+
 def read_gray(image: Any, max_side: int | None = None) -> Array:
-    """Grey values from 0 to 1, upright, the longer side at most ``max_side``.
+    """Return grey values from 0 to 1, upright, the longer side at most ``max_side``.
 
     Parameters
     ----------
@@ -38,7 +65,8 @@ def read_gray(image: Any, max_side: int | None = None) -> Array:
         A path may be anything with ``read_bytes``, such as a member of a zip file; bytes are those of a file. The
         orientation that a file states (EXIF) is respected. Arrays are (height, width), (height, width, 3) or
         (height, width, 4): uint8 and uint16 are divided by the largest value of their type, floats must be from 0 to
-        1, other integers are refused. Alpha is ignored.
+        1, other integers are refused. Alpha is ignored. Pictures of more than eight bits are read like such arrays:
+        16 bits as uint16, floats as floats, integers of 32 bits from 0 to 65535 as uint16.
     max_side : int, optional
         Larger pictures are reduced (Lanczos), the aspect kept.
 
@@ -52,11 +80,11 @@ def read_gray(image: Any, max_side: int | None = None) -> Array:
 
 
 def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
-    """What :func:`read_gray` gives times the value of white, and that value: 255 for bytes, 1 for floats."""
-    pil = _pillow()
+    """Return what :func:`read_gray` gives times the value of white, and that value: 255 for bytes, 1 for floats."""
     with _named(image):
-        if isinstance(image, np.ndarray):
-            return _array_levels(image, max_side, pil, name_of(image))
+        if isinstance(image, np.ndarray):  # needs no Pillow
+            return _array_levels(image, max_side, name_of(image))
+        pil = _pillow()
         if isinstance(image, pil.Image):
             _load(image)
             return _picture_levels(image, max_side, pil, name_of(image))
@@ -67,8 +95,16 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
             return _picture_levels(opened, max_side, pil, name_of(image))
 
 
+def resized(levels: Array, shape: tuple[int, int]) -> Array:
+    """Return grey values scaled to a height and a width (Lanczos): bytes stay bytes, floats stay from 0 to 1."""
+    if levels.dtype == np.uint8:
+        pil = _pillow()
+        return np.asarray(pil.fromarray(levels).resize((shape[1], shape[0]), pil.Resampling.LANCZOS))
+    return _lanczos(levels, shape)
+
+
 def unreadable(X: Any, *, n_jobs: int | None = None) -> list[tuple[int, str, str]]:
-    """The pictures of a set that cannot be read: number, name and reason, as ``skipped_`` has them.
+    """Return the pictures of a set that cannot be read: number, name and reason, as ``skipped_`` has them.
 
     Parameters
     ----------
@@ -103,7 +139,7 @@ def unreadable(X: Any, *, n_jobs: int | None = None) -> list[tuple[int, str, str
 
 
 def pictures_in(X: Any) -> Any:
-    """The pictures of a set, to be had by their place; one picture instead of a set is refused."""
+    """Return the pictures of a set by their place; refuse one picture instead of a set."""
     shape = getattr(X, "shape", None)
     single = shape is not None and (len(shape) in (0, 2) or (len(shape) == 3 and shape[2] in (3, 4)))
     single = single or isinstance(X, (str, bytes, bytearray, memoryview, Mapping))
@@ -119,7 +155,7 @@ def pictures_in(X: Any) -> Any:
 
 
 def file_bytes(image: Any) -> bytes:
-    """The bytes of a file that is given by its path, by an object with ``read_bytes``, or by themselves."""
+    """Return the bytes of a file, given by its path, by an object with ``read_bytes``, or as bytes."""
     if isinstance(image, (bytes, bytearray, memoryview)):
         return bytes(image)
     if hasattr(image, "read_bytes"):
@@ -133,7 +169,7 @@ def file_bytes(image: Any) -> bytes:
 
 
 def name_of(image: Any) -> str:
-    """What to call a picture in a message."""
+    """Return what to call a picture in a message."""
     if isinstance(image, np.ndarray):
         return f"(array of shape {image.shape}, {image.dtype})"
     if isinstance(image, (bytes, bytearray, memoryview)):
@@ -144,7 +180,7 @@ def name_of(image: Any) -> str:
 
 
 def content_key(image: Any) -> str:
-    """A digest of the content of a picture: of the bytes of its file, or of its pixels."""
+    """Return a digest of the content of a picture: of the bytes of its file, or of its pixels."""
     digest = hashlib.blake2b(digest_size=20)
     with _named(image):
         if isinstance(image, np.ndarray):
@@ -163,7 +199,7 @@ def content_key(image: Any) -> str:
 
 @contextlib.contextmanager
 def _named(image: Any) -> Iterator[None]:
-    """Whatever goes wrong with a picture, damaged files find many ways, is an error that names it."""
+    """Turn whatever a damaged picture provokes into an error that names it."""
     try:
         yield
     except (ImportError, MemoryError, Warning):
@@ -201,9 +237,9 @@ def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> 
 
         picture = ImageOps.exif_transpose(picture)
     if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
-        return _array_levels(_wide_values(picture), max_side, pil, name)
-    if picture.mode in ("P", "La"):
-        picture = picture.convert("RGBA" if picture.mode == "P" else "LA")
+        return _array_levels(_wide_values(picture), max_side, name)
+    if picture.mode in _WAYS:
+        picture = picture.convert(_WAYS[picture.mode])
     gray = picture.convert("L") if picture.mode != "L" else picture
     size = _reduced_size(gray.size, max_side)
     if size != gray.size:
@@ -223,7 +259,7 @@ def _wide_values(picture: Any) -> Array:
     return values.astype(np.uint16)
 
 
-def _array_levels(image: Array, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
+def _array_levels(image: Array, max_side: int | None, name: str) -> tuple[Array, int]:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
         raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
     size = image.shape[1], image.shape[0]
@@ -233,7 +269,28 @@ def _array_levels(image: Array, max_side: int | None, pil: Any, name: str) -> tu
     gray = _gray_array(image, name)
     if reduced == size:
         return gray, 1
-    return np.clip(np.asarray(pil.fromarray(gray).resize(reduced, pil.Resampling.LANCZOS)), 0, 1, dtype=np.float32), 1
+    return _lanczos(gray, (reduced[1], reduced[0])), 1
+
+
+def _lanczos(gray: Array, shape: tuple[int, int]) -> Array:
+    """Return grey values from 0 to 1 in another size, as Pillow scales pictures of floats."""
+    down, across = (_weights(old, new) for old, new in zip(gray.shape, shape, strict=True))
+    return np.clip(down @ (across @ gray.T.astype(float)).T, 0, 1).astype(np.float32)
+
+
+def _weights(old: int, new: int) -> sp.csr_array:
+    """Return the matrix (new, old) that scales a line: row i weighs the pixels about (i + ½) old/new."""
+    scale = max(old / new, 1.0)  # reduced pictures are smoothed over as many pixels as become one
+    centres = (np.arange(new) + 0.5) * old / new
+    first = np.maximum((centres - _LOBES * scale + 0.5).astype(int), 0)
+    last = np.minimum((centres + _LOBES * scale + 0.5).astype(int), old)
+    columns = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
+    rows = np.repeat(np.arange(new), [len(part) for part in columns])
+    indices = np.concatenate(columns)
+    x = (indices + 0.5 - centres[rows]) / scale
+    values = np.where(np.abs(x) < _LOBES, np.sinc(x) * np.sinc(x / _LOBES), 0.0)
+    values /= np.bincount(rows, values)[rows]
+    return sp.csr_array((values, (rows, indices)), shape=(new, old))
 
 
 def _gray_array(image: Array, name: str) -> Array:
@@ -254,7 +311,7 @@ def _gray_array(image: Array, name: str) -> Array:
 
 
 def _white(image: Array, name: str) -> int:
-    """The value of white: the largest of the type, if that is one that pictures have."""
+    """Return the value of white: the largest of the type, if that is one that pictures have."""
     if image.dtype.kind != "u" or image.dtype.itemsize > 2:
         raise ValueError(
             f"values of type {image.dtype} do not tell what is white: convert them to uint8 or uint16, where the "

@@ -1,0 +1,332 @@
+"""The family of dictionary classifiers in one table: accuracy, seconds of training and of prediction.
+
+    SPARLOW_DATA=<folder> python benchmarks/classifiers.py [--sets digits orl …] [--methods …] [--seeds 0 1 2]
+    python benchmarks/classifiers.py --speed          # beside dictlearn and dictol, for the methods that they share
+    python benchmarks/classifiers.py --table          # print what is known as a table
+
+Parameters are chosen on three training folds; of training parts above 2000 samples a part of that size is divided.
+Seconds are those of one fit with the chosen parameters and of the prediction of the test part, on ``--jobs`` threads.
+A row is a line of JSON, written as soon as it is known: starting again goes on where the last run ended.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import time
+import types
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.svm import SVC
+
+import sparlow
+from sparlow import SparLow
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL
+from sparlow.views import Shifts
+
+ROWS = pathlib.Path(__file__).parent / "results" / "classifiers.jsonl"
+FOLDS, MOST = 3, 2000
+
+warnings.filterwarnings("ignore")
+
+
+# ── sets: images, labels, shape, training samples of each class (None: the official split), atoms of each class ─────
+
+
+def part(file):
+    return np.load(pathlib.Path(os.environ.get("SPARLOW_DATA", ".")) / file)
+
+
+def official(file):
+    held = part(file)
+    X = np.vstack([held["X_train"], held["X_test"]]) / float(held.get("scale", 255))
+    return X, np.concatenate([held["y_train"], held["y_test"]]), len(held["y_train"])
+
+
+def of_faces(file):
+    held = part(file)
+    return held["X"] / 255.0, held["y"], None
+
+
+SETS = {  # name: how to load it, shape, training samples per class, atoms per class
+    "digits": (lambda: (*load_digits(return_X_y=True), None), (8, 8), 90, 20),
+    "usps": (lambda: official("usps.npz"), (16, 16), None, 50),
+    "orl": (lambda: of_faces("orl_32x32.npz"), (32, 32), 5, 5),
+    "pie-30": (lambda: of_faces("pie_32x32.npz"), (32, 32), 30, 15),
+    "ar": (lambda: of_faces("ar10p_60x40.npz"), (60, 40), 7, 7),
+}
+
+
+def drawn(name, seed):
+    """Training and test part, in single precision."""
+    load, shape, count, atoms = SETS[name]
+    X, y, n_train = load()
+    X = X.astype(np.float32)
+    if n_train is not None:
+        return X[:n_train], y[:n_train], X[n_train:], y[n_train:], shape, atoms * len(np.unique(y))
+    rng = np.random.default_rng(seed)
+    train = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:count] for c in np.unique(y)])
+    test = np.setdiff1d(np.arange(len(y)), train)
+    return X[train], y[train], X[test], y[test], shape, atoms * len(np.unique(y))
+
+
+# ── methods: (atoms, shape, seed, jobs) -> estimator and grid ───────────────────────────────────────────────────────
+
+
+def common(seed, jobs):
+    return {"random_state": seed, "n_jobs": jobs}
+
+
+def local_sparlow(atoms, shape, seed, jobs):
+    if not hasattr(sparlow, "Patches"):
+        raise NotImplementedError("sparlow.Patches is not there yet")
+    return SparLow("lda", views=sparlow.Patches(), **common(seed, jobs)), {}
+
+
+def scattering(atoms, shape, seed, jobs):
+    from sparlow import images
+
+    if not hasattr(images, "Scattering"):
+        raise NotImplementedError("sparlow.images.Scattering is not there yet")
+    return make_pipeline(images.Scattering(shape=shape), LinearDiscriminantAnalysis(solver="eigen")), {
+        "lineardiscriminantanalysis__shrinkage": [0.03, 0.1, 0.3]
+    }
+
+
+def of(kind, grid, **options):
+    """A classifier with as many atoms as the set asks for, and its grid."""
+    return lambda atoms, shape, seed, jobs: (kind(atoms, **options, **common(seed, jobs)), grid)
+
+
+METHODS = {
+    "raw + SVM": lambda atoms, shape, seed, jobs: (
+        make_pipeline(Normalizer(), SVC()),
+        {"svc__C": [1, 10, 100], "svc__gamma": [0.5, 2.0, 8.0]},
+    ),
+    "shrinkage LDA": lambda atoms, shape, seed, jobs: (
+        make_pipeline(Normalizer(), LinearDiscriminantAnalysis(solver="eigen")),
+        {"lineardiscriminantanalysis__shrinkage": [0.03, 0.1, 0.3, 0.6]},
+    ),
+    "SRC": lambda atoms, shape, seed, jobs: (SRC(**common(seed, jobs)), {"l1": [0.003, 0.01, 0.05, 0.1]}),
+    "D-KSVD": of(DKSVD, {"n_nonzero": [8, 16, 30], "gamma": [0.1, 1.0]}),
+    "LC-KSVD": of(LCKSVD, {"n_nonzero": [8, 20, 40], "alpha": [0.001, 0.1, 1.0]}),
+    "FDDL": of(FDDL, {"l1": [0.001, 0.005, 0.02], "scheme": ["global", "local"]}),
+    "TDDL": of(TDDL, {"lambda1": [0.05, 0.1, 0.15], "nu": [1e-6, 1e-5, 1e-4]}, rho=3.0),
+    "TDDL, moved copies": lambda atoms, shape, seed, jobs: (
+        TDDL(atoms, rho=3.0, views=Shifts(1, shape), max_iter=40, **common(seed, jobs)),
+        {"lambda1": [0.05, 0.1, 0.15], "nu": [1e-6, 1e-5]},
+    ),
+    "BMDDL": of(BMDDL, {"alpha": [0.01, 0.05], "beta": [1e-4, 1e-3], "ridge": [0.1, 1.0]}),
+    "SSPIC": of(SSPIC, {"dimensions": [5, 10, 20], "price": [0.003, 0.01]}),
+    "SSPIC, samples": lambda atoms, shape, seed, jobs: (
+        SSPIC(**common(seed, jobs)),
+        {"dimensions": [5, 10, 20], "price": [0.003, 0.01]},
+    ),
+    "scattering + LDA": scattering,
+    "local SparLow": local_sparlow,
+}
+
+
+def tuned(estimator, grid, X, y, seed):
+    """The estimator with the parameters that serve best on training folds."""
+    if not grid:
+        return clone(estimator), {}
+    if len(X) > MOST:
+        X, _, y, _ = train_test_split(X, y, train_size=MOST, stratify=y, random_state=seed)
+    folds = StratifiedKFold(min(FOLDS, np.bincount(np.unique(y, return_inverse=True)[1]).min()))
+    search = GridSearchCV(estimator, grid, cv=folds, refit=False, error_score=0.0).fit(X, y)
+    return clone(estimator).set_params(**search.best_params_), search.best_params_
+
+
+def fewer(estimator, X, y):
+    """Folds have fewer samples: no more atoms than they allow."""
+    n_atoms = estimator.get_params().get("n_atoms")
+    room = int(len(X) * (FOLDS - 1) / FOLDS) - len(np.unique(y))
+    return estimator.set_params(n_atoms=room) if n_atoms and n_atoms > room else estimator
+
+
+def measured(name, method, seed, jobs):
+    X, y, X_test, y_test, shape, atoms = drawn(name, seed)
+    estimator, grid = METHODS[method](min(atoms, len(X)), shape, seed, jobs)
+    began = time.perf_counter()
+    model, chosen = tuned(fewer(clone(estimator), X, y), grid, X, y, seed)
+    if "n_atoms" in model.get_params():
+        model.set_params(n_atoms=estimator.get_params()["n_atoms"])
+    tuning = time.perf_counter() - began
+    began = time.perf_counter()
+    model.fit(X, y)
+    trained = time.perf_counter()
+    predicted = model.predict(X_test)
+    ended = time.perf_counter()
+    return {
+        "set": name,
+        "method": method,
+        "seed": seed,
+        "accuracy": round(100 * float(np.mean(predicted == y_test)), 2),
+        "train_seconds": round(trained - began, 3),
+        "predict_seconds": round(ended - trained, 4),
+        "tuning_seconds": round(tuning, 1),
+        "parameters": {key: plain(value) for key, value in chosen.items()},
+        "n_train": len(X),
+        "n_test": len(X_test),
+        "n_atoms": plain(model.get_params().get("n_atoms")),
+        "jobs": jobs,
+        "version": sparlow.__version__,
+    }
+
+
+def plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# ── speed beside other packages ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class OfDictol:
+    """A classifier of dictol, which wants samples as columns, sorted by labels from 1 on."""
+
+    def __init__(self, model, **fitting):
+        self.model, self.fitting = model, fitting
+
+    def fit(self, X, y):
+        """Sort the samples and fit."""
+        order = np.argsort(y, kind="stable")
+        self.classes, labels = np.unique(y[order], return_inverse=True)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.model.fit(X[order].T, list(labels + 1), **self.fitting)
+        return self
+
+    def predict(self, X):
+        """Return labels as they were given."""
+        return self.classes[np.asarray(self.model.predict(X.T)) - 1]
+
+
+def shared_methods(atoms, classes):
+    """Pairs of theirs and ours, with the same parameters."""
+    from dictlearn.classification import DDLClassifier, LCDLClassifier
+
+    sys.modules.setdefault("pkg_resources", types.ModuleType("pkg_resources"))  # which setuptools no longer has
+    from dictol import utils
+    from dictol.LRSDL import LRSDL
+    from dictol.SRC import SRC as OtherSRC  # noqa: N811
+
+    utils.vec = lambda A: A.flatten("F")  # numpy 2 knows orders by name only
+    each, trained = atoms // classes, {"init_method": "trained", "random_state": 0}
+    return {
+        "SRC, dictol": (OfDictol(OtherSRC(lamb=0.01)), SRC(l1=0.01)),
+        "FDDL, dictol": (
+            OfDictol(LRSDL(lambd=0.005, lambd2=0.01, k=each, k0=0), iterations=5),
+            FDDL(atoms, l1=0.005, fisher=0.01, max_iter=8, scheme="local", random_state=0),
+        ),
+        "D-KSVD, dictlearn": (
+            DDLClassifier(atoms, n_nonzero_coefs=10, **trained),
+            DKSVD(atoms, n_nonzero=10, random_state=0),
+        ),
+        "LC-KSVD, dictlearn": (
+            LCDLClassifier(each, n_nonzero_coefs=10, alpha=0.1, beta=0.1, **trained),
+            LCKSVD(atoms, n_nonzero=10, random_state=0),
+        ),
+    }
+
+
+def speed(name, most=2000):
+    X, y, X_test, y_test, _, atoms = drawn(name, 0)
+    X, y, X_test, y_test = Normalizer().transform(X[:most]).astype(float), y[:most], X_test[:most], y_test[:most]
+    X_test = Normalizer().transform(X_test).astype(float)
+    for pair, models in shared_methods(atoms, len(np.unique(y))).items():
+        found = []
+        for model in models:
+            model.fit(X[:most], y[:most]).predict(X_test[:2])  # compile first
+            began = time.perf_counter()
+            model.fit(X, y)
+            trained = time.perf_counter()
+            predicted = model.predict(X_test)
+            ended = time.perf_counter()
+            found.append((trained - began, ended - trained, 100 * float(np.mean(predicted == y_test))))
+        row = {"speed": pair, "set": name, "n_train": len(X), "n_atoms": atoms}
+        for who, (train, predict, accuracy) in zip(("theirs", "ours"), found, strict=True):
+            row |= {f"{who}_train": round(train, 3), f"{who}_predict": round(predict, 3)}
+            row |= {f"{who}_accuracy": round(accuracy, 2)}
+        write(row)
+        print(row, flush=True)
+
+
+# ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write(row):
+    ROWS.parent.mkdir(exist_ok=True)
+    with ROWS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def rows():
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()] if ROWS.exists() else []
+
+
+def table():
+    """Means over seeds: accuracy, seconds of training, seconds of prediction."""
+    known = [row for row in rows() if "method" in row]
+    sets = [name for name in SETS if any(row["set"] == name for row in known)]
+    print("| | " + " | ".join(sets) + " |\n|---" + "|---" * len(sets) + "|")
+    for method in METHODS:
+        cells = []
+        for name in sets:
+            mine = [row for row in known if (row["set"], row["method"]) == (name, method)]
+            if not mine:
+                cells.append("–")
+                continue
+            accuracy, train, predict = (
+                np.mean([row[key] for row in mine]) for key in ("accuracy", "train_seconds", "predict_seconds")
+            )
+            cells.append(f"{accuracy:.1f} · {train:.2g} s · {predict:.2g} s")
+        if set(cells) != {"–"}:
+            print(f"| {method} | " + " | ".join(cells) + " |")
+    for row in rows():
+        if "speed" in row:
+            print(row)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    words = parser.parse_args()
+    if words.table:
+        table()
+        return
+    if words.speed:
+        for name in words.sets:
+            speed(name)
+        return
+    done = {(row["set"], row["method"], row["seed"]) for row in rows() if "method" in row}
+    for name in words.sets:
+        for seed in words.seeds[:1] if SETS[name][2] is None else words.seeds:
+            for method in words.methods:
+                if (name, method, seed) in done:
+                    continue
+                try:
+                    row = measured(name, method, seed, words.jobs)
+                except NotImplementedError as error:
+                    print(f"{name}, {method}: {error}")
+                    continue
+                write(row)
+                print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

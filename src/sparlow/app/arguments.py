@@ -1,0 +1,262 @@
+"""Arguments that several commands share: how to read DATA, the parameters of a model, and files."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import math
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..criteria import CRITERIA, Criterion
+from ..dictionaries import LEARNERS
+from ..estimators import SparLow
+from ..priors import ElasticNet
+from ..problem import METHODS
+from ..views import Shifts
+from .dataset import Dataset
+from .terminal import UserError
+
+
+def image_size(text: str) -> tuple[int, int]:
+    """Parse ``32x32`` to (32, 32), height first."""
+    found = re.fullmatch(r"(\d+)[x×X](\d+)", text)
+    if not found or not (int(found[1]) and int(found[2])):
+        raise argparse.ArgumentTypeError(f"expected HEIGHTxWIDTH such as 32x32, got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return the type of an option that is a whole number within bounds."""
+    expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[-+]?\d+", text) or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+        return int(text)
+
+    return parse
+
+
+def threads(text: str) -> int:
+    """Parse a number of threads; −1 means all cores, −2 all but one."""
+    if not re.fullmatch(r"[-+]?\d+", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a number of threads such as 2, or -1 for all cores, got {text!r}")
+    return int(text)
+
+
+def weight(text: str) -> float:
+    """Parse a number that is not negative."""
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
+    return value
+
+
+def share(text: str) -> float:
+    """Parse a number above 0 and below 1."""
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a share between 0 and 1 such as 0.3, got {text!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # within no bounds
+
+
+SEED = whole(0, 2**32 - 1)
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Parse ``k_within=30`` to ("k_within", 30)."""
+    name, equals, value = text.partition("=")
+    try:
+        return name.strip(), ast.literal_eval(value) if equals else _refuse(text)
+    except (ValueError, SyntaxError):
+        return _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise argparse.ArgumentTypeError(f"expected NAME=NUMBER such as k_within=30, got {text!r}")
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add how to read DATA."""
+    group = parser.add_argument_group("reading DATA")
+    group.add_argument(
+        "--labels", metavar="FILE", help="labels in a file of their own: .npy, or text, one on each line"
+    )
+    group.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="column of labels in a table: its name, or its position (from 0; -1 is the last); by default one called "
+        "label, class, target or y, or the only one that is not numeric",
+    )
+    group.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first line of a .csv names the columns"
+    )
+    group.add_argument(
+        "--size",
+        type=image_size,
+        metavar="HxW",
+        help="images: the common size they are scaled to; arrays and tables: the shape of a row that is an image",
+    )
+    group.add_argument("--part", choices=["train", "test", "all"], help="which part of a .npz that has both")
+    group.add_argument("--columns", nargs="+", metavar="NAME", help="the only columns of a table to use")
+    group.add_argument("--drop", nargs="+", default=[], metavar="NAME", help="columns of a table to leave out")
+    group.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
+    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
+    group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add how to write a table."""
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="write words of a .csv as they are; by default those that begin with = + - @ get an apostrophe, so no "
+        "spreadsheet takes them for formulas",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the parameters of SparLow."""
+    group = parser.add_argument_group("the model", "what is left out is chosen from the data")
+    group.add_argument(
+        "--standardize",
+        action=argparse.BooleanOptionalAction,
+        help="scale columns to mean 0 and variance 1; by default where the columns of a table differ in scale",
+    )
+    group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
+    group.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the criterion, such as k_within=30 for mfa",
+    )
+    group.add_argument("--n-components", type=whole(1), metavar="L", help="numbers per sample; default: classes - 1")
+    group.add_argument("--n-atoms", type=whole(1), metavar="R", help="atoms of the dictionary")
+    group.add_argument(
+        "--max-iter", type=whole(0), default=10, metavar="N", help="steps of joint learning; default: 10"
+    )
+    group.add_argument(
+        "--validation-fraction", type=share, metavar="SHARE", help="hold out this share to choose the number of steps"
+    )
+    group.add_argument("--seed", type=SEED, default=0, help="default: 0")
+    finer = parser.add_argument_group("finer points of the model")
+    finer.add_argument("--l1", type=float, help="sparsity of the codes")
+    finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
+    finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
+    finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
+    finer.add_argument(
+        "--from",
+        dest="start",
+        metavar="MODEL",
+        help="start from the dictionary of a saved model, which alone is taken from it",
+    )
+    finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
+    finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
+    finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion and the samples ask for")
+    finer.add_argument(
+        "--n-iter-no-change", type=whole(1), default=5, metavar="N", help="patience on the held-out share"
+    )
+    finer.add_argument(
+        "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
+    )
+    finer.add_argument(
+        "--shifts",
+        type=whole(1),
+        metavar="PIXELS",
+        help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
+    )
+    finer.add_argument("--solver", choices=list(METHODS), default="eliminate", help="default: eliminate")
+    finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
+    finer.add_argument(
+        "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
+    )
+    finer.add_argument(
+        "--normalize-embedding",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="centre the embedding and scale it to unit norm; off shows more in two or three dimensions",
+    )
+
+
+def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
+    """Return the model that the arguments describe, not fitted; ``start`` has its first dictionary."""
+    same = (
+        "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
+        "refresh_every solver normalize normalize_embedding tol"
+    )
+    return SparLow(
+        _criterion(arguments),
+        prior=_prior(arguments),
+        dictionary=arguments.dictionary if start is None else start.model.dictionary_,
+        random_state=arguments.seed,
+        n_jobs=arguments.jobs,
+        **{name: getattr(arguments, name) for name in same.split()},
+    )
+
+
+def refuse_model_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of a model to be learned beside a saved one, which has its own."""
+    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start standardize"
+    for name in names.split():
+        if getattr(arguments, name) is not None:
+            option = "--from" if name == "start" else f"--{name.replace('_', '-')}"
+            raise UserError(
+                f"{option} goes without MODEL: {arguments.model} is learned already, with choices of its own."
+            )
+
+
+def _criterion(arguments: argparse.Namespace) -> str | Criterion:
+    if not arguments.set:
+        return str(arguments.criterion)
+    kind = CRITERIA[arguments.criterion]
+    known = [field.name for field in dataclasses.fields(kind) if field.name != "graph"]
+    for name, _ in arguments.set:
+        if name not in known:
+            there = f"{arguments.criterion} has {', '.join(known) or 'none'}"
+            raise UserError(f"--set {name}: there is no such parameter; {there}.")
+    try:
+        return kind(**dict(arguments.set))
+    except ValueError as error:
+        raise UserError(f"--set: {error}") from error
+
+
+def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
+    if arguments.l1 is None:
+        if arguments.l2 is not None or arguments.positive:
+            raise UserError("--l2 and --positive go with --l1.")
+        return None
+    try:
+        return ElasticNet(arguments.l1, 0.2 if arguments.l2 is None else arguments.l2, arguments.positive)
+    except ValueError as error:
+        raise UserError(f"--l1, --l2: {error}") from error
+
+
+def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Shifts | None:
+    """Return the views of the samples that the arguments ask for."""
+    if arguments.shifts is None:
+        return None
+    if dataset.shape is None:
+        raise UserError(
+            f"--shifts moves pictures, but {dataset.source} holds rows of {dataset.X.shape[1]} numbers: "
+            "rows that are pictures need --size HEIGHTxWIDTH."
+        )
+    views = Shifts(arguments.shifts, dataset.shape)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the fit says it
+            views.maps(dataset.X.shape[1])
+    except ValueError as error:
+        raise UserError(f"--shifts: {error}") from error
+    return views

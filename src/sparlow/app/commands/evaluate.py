@@ -1,0 +1,219 @@
+"""``sparlow evaluate [MODEL] DATA``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ...criteria import criterion_named
+from ...evaluation import (
+    CLASSIFIERS,
+    Judgement,
+    compare,
+    folds,
+    in_order,
+    judge,
+    known_rows,
+    labels_of,
+    learn_and_judge,
+    pooled,
+)
+from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
+from ..dataset import Dataset
+from ..saved import SavedModel, read_data, read_model, standardizer
+from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
+from .fit import check_labelled
+
+SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
+EXAMPLES = """\
+  sparlow evaluate faces.sparlow new_faces/           # the saved model on samples it has not seen
+  sparlow evaluate faces/ --size 32x32 --rivals       # is SparLow any good here? five folds, beside PCA and LDA
+  sparlow evaluate digits.npz --criterion mfa --folds 10 --json
+
+With MODEL: classifiers are trained on the embedding of the model's training samples and label DATA.
+Without: a model with the given parameters is learned on each fold's training part and judged on the rest.
+1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
+A model learned from real targets is judged by R²."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
+    parser.add_argument("data", metavar="DATA", help="samples with labels")
+    parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
+                        help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+    parser.add_argument("--folds", type=whole(2), default=5, metavar="K", help="without MODEL; default: 5")
+    parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
+    add_model(parser)
+    add_data(parser)
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Judge and tell."""
+    if arguments.model is None:
+        rows, seen = _cross_validated(arguments, terminal), 0
+        how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
+    else:
+        if arguments.rivals:
+            raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
+        refuse_model_options(arguments)
+        held = read_model(arguments.model)
+        dataset = read_data(arguments, arguments.data, held)
+        how = f"{arguments.model} on {arguments.data}"
+        known = dataset.seen_by(held)
+        seen = int(known.sum())
+        if seen:
+            terminal.warn(said_of_seen(seen, len(dataset.X)))
+            how += f", of which {seen} of {len(dataset.X)} were learned from"
+        if not known.all():
+            dataset = dataset.take(np.flatnonzero(~known))
+        if held.model._training.targets is not None:
+            return _r_squared(held, dataset, {"how": how, **_seen(seen)}, terminal)
+        rows = [judge_saved(held, dataset, arguments.classifiers, terminal)]
+    terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
+    return OK
+
+
+def _seen(count: int) -> dict[str, Any]:
+    return {"seen_in_training": count > 0, "n_seen": count}
+
+
+def said_of_seen(seen: int, count: int) -> str:
+    """Return a warning of samples that the model was learned from."""
+    if seen == count:
+        return "the model was learned from these very samples: how it does on them says nothing about others."
+    return f"the model was learned from {seen} of these {count} samples, which are left out."
+
+
+def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: Terminal) -> Judgement:
+    """Train classifiers on the model's training samples and let them label new ones."""
+    known = held.training_labels()
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no labels to compare with: --label-column or --labels name them.")
+    if known is None:
+        raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
+    check_labels_known(known, dataset, "the model", terminal)
+    name = f"{type(held.model.criterion_).__name__}-SparLow"
+    try:
+        row = judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
+                    classifiers=classifiers)  # fmt: skip
+        if held.predictor is None or not is_classifier(held.predictor):
+            return row
+        own = held.predict(dataset.X[known_rows(dataset.y)]).astype(str)
+        return replace(row, predicted={type(held.predictor).__name__: own, **row.predicted})
+    except ValueError as error:
+        raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
+
+
+def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Terminal) -> None:
+    """Refuse samples none of whose labels the classifiers have learned, and warn where there are some such labels."""
+    learned, asked = labels_of(known, dataset.y)
+    strange = in_order({*asked} - {*learned})
+    if not strange:
+        return
+    if len(strange) == len(asked):
+        raise UserError(
+            f"{dataset.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
+            "every answer would be wrong. --label-column or --labels name other labels."
+        )
+    terminal.warn(
+        f"{dataset.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
+    )
+
+
+def _few(labels: list[str]) -> str:
+    return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
+
+
+def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
+    if arguments.start is not None:
+        raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
+    model, dataset = build_model(arguments), read_data(arguments, arguments.data)
+    model.set_params(views=views_of(arguments, dataset))
+    check_labelled(model, dataset)
+    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
+        raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
+    semi = criterion_named(model.criterion).supervision == "semi"
+    known = np.flatnonzero(known_rows(dataset.y, semi=semi))
+    name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
+    scaler = standardizer(arguments, dataset, terminal)
+    parts: dict[str, list[Judgement]] = {}
+    try:
+        with terminal.progress("folds", arguments.folds) as step:
+            for _, test in folds(dataset.y[known], arguments.folds, arguments.seed):
+                held = known[test]
+                train = np.setdiff1d(np.arange(len(dataset.X)), held)
+                X, X_new = dataset.X[train], dataset.X[held]
+                if scaler is not None:
+                    X, X_new = scaler.fit(X).transform(X), scaler.transform(X_new)
+                data = (X, dataset.y[train], X_new, dataset.y[held])
+                if arguments.rivals:
+                    found = list(compare({name: model}, *data, arguments.classifiers))
+                else:
+                    found = [learn_and_judge(name, model, *data, arguments.classifiers)]
+                for row in found:
+                    parts.setdefault(row.name, []).append(row)
+                step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error), WORK_FAILED) from error
+    return [pooled(rows) for rows in parts.values()]
+
+
+def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+    if dataset.y is None:
+        raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
+    score = held.model.score(dataset.X, dataset.y)
+    terminal.result({**said, "r2": score}, f"{said['how']}\n\nR² of the regression on the embedding: {score:.4f}")
+    return OK
+
+
+def as_dict(row: Judgement) -> dict[str, Any]:
+    """Return a judgement for scripts."""
+    return {
+        "name": row.name,
+        "dimension": row.dimension,
+        "fit_seconds": row.fit_seconds,
+        "n_samples": len(row.truth),
+        "accuracy": row.accuracies(),
+        "classes": row.classes,
+        "per_class": {which: row.per_class(which) for which in row.predicted},
+        "confusion": {which: row.confusion(which) for which in row.predicted},
+    }
+
+
+def _text(rows: list[Judgement]) -> str:
+    classifiers = list(rows[0].predicted)
+    lines = [
+        [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), *_seconds(row)]
+        for row in rows
+    ]
+    head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"][: len(lines[0])]
+    first = rows[0]
+    parts = [table(lines, head), f"{first.name}, {len(first.truth)} samples, {classifiers[0]}:"]
+    parts.append(_confusion_text(first, classifiers[0]))
+    return "\n\n".join(parts)
+
+
+def _seconds(row: Judgement) -> list[str]:
+    """Return the seconds of a fit; nothing for a model that was fitted before."""
+    return [] if np.isnan(row.fit_seconds) else [f"{row.fit_seconds:.2f}"]
+
+
+def _confusion_text(row: Judgement, classifier: str) -> str:
+    """Return the confusion matrix; of many classes the pairs with most errors."""
+    classes, counts, right = row.classes, row.confusion(classifier), row.per_class(classifier)
+    if len(classes) <= 16:
+        head = ["true \\ given", *(label[:8] for label in classes), "right %"]
+        lines = [
+            [label, *(count or "." for count in counts[place]), f"{100 * right[label]:.1f}" if label in right else ""]
+            for place, label in enumerate(classes)
+        ]
+        return table(lines, head)
+    wrong = counts - np.diag(np.diag(counts))
+    worst = [divmod(int(place), len(classes)) for place in np.argsort(-wrong, axis=None)[:10]]
+    lines = [[classes[true], classes[given], wrong[true, given]] for true, given in worst if wrong[true, given]]
+    return table(lines, ["true class", "taken for", "times"]) if lines else "no errors"

@@ -1,0 +1,195 @@
+"""What is read from a user's file, how it is to be read, and its labels."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pathlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import ModelFile
+
+Array = NDArray[Any]
+
+
+class DataError(ValueError):
+    """A file or folder that cannot be read as samples."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples of a user's file as rows, with what is known of them.
+
+    Parameters
+    ----------
+    X : array of shape (n, m)
+        Samples; images row by row, grey values from 0 to 1 if they were bytes.
+    y : array of shape (n,), optional
+        Labels, −1 where a sample has none; or real targets, NaN where they are missing.
+    shape : (int, int), optional
+        Height and width, if the samples are images.
+    feature_names : tuple of str, optional
+        Column names of a table.
+    names : tuple of str, optional
+        What to call the samples: paths of images within their folder.
+    source : str
+        The file or folder.
+    bare : array of bool of shape (n,), optional
+        Which samples have no label. (In ``y`` they are −1, which may also be a label.)
+    features : str
+        The digest of what ``sparlow features`` made the rows with, if it did.
+    rows : array of shape (n, p), optional
+        Samples as they were read, where ``X`` was prepared for a model.
+
+    """
+
+    X: Array
+    y: Array | None = None
+    shape: tuple[int, int] | None = None
+    feature_names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    source: str = ""
+    bare: Array | None = None
+    features: str = ""
+    rows: Array | None = None
+
+    @property
+    def _read(self) -> Array:
+        return self.X if self.rows is None else self.rows
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Return a digest of all samples."""
+        return hashlib.sha256(np.ascontiguousarray(self._read).tobytes()).hexdigest()[:16]
+
+    @functools.cached_property
+    def marks(self) -> Array:
+        """Return a number for each sample, the same for equal samples."""
+        rows = np.ascontiguousarray(self._read)
+        marks = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest()) for row in rows]
+        return np.array(marks, np.uint64)
+
+    def taught(self, held: ModelFile) -> bool:
+        """Return whether these are known to be the samples that a model was learned from."""
+        return bool(held.data.get("fingerprint") == self.fingerprint)
+
+    def seen_by(self, held: ModelFile) -> NDArray[np.bool_]:
+        """Return which samples are equal to some that a model is known to have been learned from."""
+        if "marks" not in held.data:
+            return np.full(len(self.X), self.taught(held))
+        return np.isin(self.marks, held.data["marks"])
+
+    def take(self, rows: Array) -> Dataset:
+        """Return some of the samples."""
+        y, bare, read = (None if part is None else part[rows] for part in (self.y, self.bare, self.rows))
+        names = None if self.names is None else tuple(self.names[row] for row in rows)
+        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a file: what cannot be seen from it.
+
+    Parameters
+    ----------
+    label_column : str, optional
+        Name or position (from 0, or from −1 at the end) of the column of labels; by default one called label, class,
+        target or y, or the only column that is not numeric.
+    labels : path, optional
+        A file of labels: .npy, or text with one on each line.
+    size : (int, int), optional
+        Height and width: what images are scaled to, or the shape of rows that are images.
+    part : {"train", "test", "all"}, optional
+        Which part of a file that has both.
+    header : bool, optional
+        Whether the first line of a .csv names the columns; by default it does if none of its cells is a
+        number, one is a usual name of labels, or one is a word above a column of numbers.
+    unlabelled : str, optional
+        The label of samples that have none; empty cells of a table are unlabelled in any case.
+    columns : tuple of str, optional
+        The columns that a model was learned from, in its order.
+    use, drop : tuple of str, optional
+        The only columns of a table to use, and columns to leave out: names, or positions from 0.
+    skip : bool, default=False
+        Leave out pictures that cannot be read, with a warning.
+    n_jobs : int, optional
+        Threads that decode pictures.
+
+    """
+
+    label_column: str | None = None
+    labels: str | os.PathLike[str] | None = None
+    size: tuple[int, int] | None = None
+    part: str | None = None
+    header: bool | None = None
+    unlabelled: str | None = None
+    columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
+    use: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    skip: bool = False
+    n_jobs: int | None = None
+
+
+UNLABELLED = -1
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas
+
+
+def readable(name: str) -> str:
+    r"""Return the name of a file as text: bytes that are no UTF-8 are written as \xff."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def tidy_labels(y: Array, unlabelled: str | None = None) -> Array:
+    """Return labels as integers or strings, −1 where one is missing; real targets as floats, NaN where missing."""
+    return labels_and_missing(y, unlabelled)[0]
+
+
+def labels_and_missing(y: Array, unlabelled: str | None = None) -> tuple[Array, Array]:
+    """Return :func:`tidy_labels` and which labels are missing: empty, None, NaN or ``unlabelled``."""
+    if y.ndim > 1 and y.shape[1:] != (1,):
+        return y, np.zeros(len(y), bool)
+    y = y.ravel()
+    if y.dtype.kind in "OUS":
+        empty = [value is None or (isinstance(value, float) and np.isnan(value)) for value in y]
+        words = np.where(empty, "", np.array([str(value).strip() for value in y]))
+        bare = (words == "") | (words == (unlabelled or ""))
+        y = np.array([float(word) if is_number(word) else np.nan for word in np.where(bare, "nan", words)])
+        if not bare.all() and (not np.isfinite(y).any() or not all(map(is_number, words[~bare]))):
+            return np.where(bare, UNLABELLED, words.astype(object)) if bare.any() else words, bare
+    elif unlabelled is not None and y.dtype.kind in "iuf" and is_number(unlabelled):
+        y = np.where(y == float(unlabelled), np.nan, y.astype(float))
+    bare = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if y.dtype.kind == "f" and not np.isinf(y).any() and np.all((y == np.round(y)) | bare):
+        return np.where(bare, UNLABELLED, y).astype(int), bare
+    return y.astype(int) if y.dtype.kind == "b" else y, bare
+
+
+def read_labels(path: pathlib.Path) -> Array:
+    """Read a file of labels as they stand there."""
+    if not path.is_file():
+        raise DataError(f"There is no file of labels {path}.")
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.array([line.strip().strip('"') for line in path.read_text().splitlines()])
+    except (ValueError, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as labels: {error}") from error
+
+
+def kind_of(path: pathlib.Path) -> str:
+    """Return the ending of a file's name that says how to read it: ".csv.gz" rather than ".gz"."""
+    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a text reads as a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

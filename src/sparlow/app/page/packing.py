@@ -1,0 +1,192 @@
+"""Samples, atoms and codes in the compact form that the page's script reads."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from sklearn.decomposition import PCA
+
+from .document import data_uri
+
+Array = NDArray[Any]
+Shape = tuple[int, int]
+
+_SPRITE_PIXELS = 12_000_000  # of all thumbnails together
+_LARGEST_THUMBNAIL = 64
+_LARGEST_ATOM = 40
+_MOST_NUMBERS = 3_000_000  # of atoms, or of samples that are no images, in one page
+MOST_CODES = 64  # of one sample
+NONE = 65535
+_FULL = 32000  # of the range of 16-bit numbers
+_SHRINKAGE = 0.01  # of the scatter within classes, which single samples leave without full rank
+
+
+def packed(values: Array, kind: Any) -> str:
+    """Return numbers as base64 of their little-endian bytes."""
+    return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()
+
+
+def _image() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("Pictures in a page need pillow: pip install 'sparlow[cli]'") from error
+    return Image
+
+
+def fitted(shape: Shape, side: int) -> Shape:
+    """Return the shape scaled so that its longer side is at most ``side``."""
+    scale = min(1.0, side / max(shape))
+    return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
+
+
+def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
+    """Return images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
+    if target == shape:
+        return np.asarray(vectors, np.float32)
+    Image = _image()
+    out = np.empty((len(vectors), target[0] * target[1]), np.float32)
+    for row, vector in zip(out, vectors, strict=True):
+        picture = Image.fromarray(np.asarray(vector, np.float32).reshape(shape))
+        row[:] = np.asarray(picture.resize((target[1], target[0]), Image.Resampling.BOX)).ravel()
+    return out
+
+
+def sprite(X: Array, shape: Shape) -> dict[str, Any]:
+    """Draw all samples as thumbnails on one sheet, each over its own range of grey."""
+    n = len(X)
+    side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // n)))
+    height, width = small = fitted(shape, side)
+    columns = max(1, min(16000 // width, math.ceil(math.sqrt(n * height / width))))
+    rows = math.ceil(n / columns)
+    values = resized(X, shape, small)
+    low = values.min(axis=1, keepdims=True)
+    values = 255 * (values - low) / np.maximum(values.max(axis=1, keepdims=True) - low, 1e-12)
+    tiles = np.zeros((rows * columns, height, width), np.uint8)
+    tiles[:n] = np.round(values).reshape(n, height, width)
+    sheet = tiles.reshape(rows, columns, height, width).transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
+    file = io.BytesIO()
+    _image().fromarray(sheet).save(file, "WEBP", quality=80, method=4)
+    return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": small}
+
+
+def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
+    """Return atoms or factors as bytes with a scale for each; None where they would be too many."""
+    small = None if shape is None else fitted(shape, _LARGEST_ATOM)
+    values = np.asarray(rows, np.float32) if shape is None or small is None else resized(rows, shape, small)
+    if values.size > _MOST_NUMBERS:
+        return None
+    scale = np.maximum(np.abs(values).max(axis=1), 1e-12) / 127
+    return {
+        "pixels": packed(np.round(values / scale[:, None]), np.int8),
+        "scale": [float(f"{value:.5g}") for value in scale],
+        "length": int(values.shape[1]),
+        "count": len(values),
+        "shape": small,
+    }
+
+
+def profiles(X: Array) -> dict[str, Any] | None:
+    """Return samples that are no images, each over its own range; None where they would be too many."""
+    if X.size > _MOST_NUMBERS:
+        return None
+    scale = np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-12) / 127
+    return {"pixels": packed(np.round(X / scale), np.int8), "length": int(X.shape[1])}
+
+
+def codes(matrix: Any) -> dict[str, Any]:
+    """Return the 64 largest codes of each sample, the largest first, and how many it has in all."""
+    matrix = matrix.tocsr()
+    counts = np.diff(matrix.indptr)
+    row = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((-np.abs(matrix.data), row))
+    rank = np.arange(len(order)) - matrix.indptr[row[order]]
+    order = order[rank < MOST_CODES]
+    starts = np.concatenate([[0], np.cumsum(np.minimum(counts, MOST_CODES))])
+    scale = float(np.abs(matrix.data).max(initial=0)) / 32767 or 1.0
+    return {
+        "start": packed(starts, np.uint32),
+        "atom": packed(matrix.indices[order], np.uint16),
+        "value": packed(np.round(matrix.data[order] / scale), np.int16),
+        "scale": scale,
+        "all": packed(counts, np.uint32),
+        "cut": bool(counts.max(initial=0) > MOST_CODES),
+    }
+
+
+def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
+    """Return how many samples use each atom, and the class that uses it most (−1 without classes)."""
+    amounts = abs(matrix)
+    total = np.asarray(amounts.sum(axis=0)).ravel()
+    share = np.asarray((amounts > 0).sum(axis=0)).ravel() / matrix.shape[0]
+    owner = np.full(matrix.shape[1], -1)
+    if n_classes:
+        counts = np.bincount(classes[classes != NONE], minlength=n_classes)
+        means = [np.asarray(amounts[classes == c].sum(axis=0)).ravel() / max(counts[c], 1) for c in range(n_classes)]
+        owner = np.where(total > 0, np.argmax(means, axis=0), -1)
+    return {
+        "order": np.argsort(-total, kind="stable").tolist(),
+        "share": [round(float(value), 4) for value in share],
+        "owner": owner.tolist(),
+    }
+
+
+def perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
+    """Return ways to look at an embedding (n, l); ``classes`` are numbers, 65535 where a sample has none."""
+    width = Z.shape[1]
+    if width == 1:
+        spread = np.random.default_rng(0).uniform(-0.5, 0.5, len(Z)) * (np.ptp(Z) or 1.0)
+        note = "The embedding has one coordinate: across. The height is random, to part the points."
+        return [_view("the coordinate", np.column_stack([Z[:, 0], spread]), ["1", ""], note)]
+    if width <= 3:
+        note = f"The embedding has {width} coordinates, and these are they."
+        return [_view("coordinates", Z, ["1", "2", "3"][:width], note)]
+    found = []
+    known = classes != NONE
+    if len(np.unique(classes[known])) > 2:
+        found.append(_discriminant(Z, classes, known))
+    note = f"The first three of the {width} coordinates, in the order of what they add to the criterion."
+    found.append(_view("coordinates 1, 2, 3", Z[:, :3], ["1", "2", "3"], note))
+    main = PCA(3, random_state=0).fit(Z)
+    part = 100 * main.explained_variance_ratio_.sum()
+    note = f"The {width} coordinates turned to their principal axes; these three hold {part:.0f} % of the variance."
+    found.append(_view("principal axes", main.transform(Z), ["p1", "p2", "p3"], note))
+    return found
+
+
+def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
+    labels = np.unique(classes[known], return_inverse=True)[1]
+    count = min(3, labels.max())
+    member = np.eye(labels.max() + 1)[labels]
+    means = (member.T @ Z[known]) / member.sum(axis=0)[:, None]
+    rest, apart = Z[known] - means[labels], means[labels] - Z[known].mean(axis=0)
+    within = rest.T @ rest + _SHRINKAGE * np.vdot(Z, Z) / Z.shape[1] * np.eye(Z.shape[1])
+    turned = Z @ eigh(apart.T @ apart, within)[1][:, ::-1][:, :count]
+    note = (
+        f"The {Z.shape[1]} coordinates seen along the {count} directions that part the classes most (linear "
+        "discriminant analysis of the embedding of these samples). Classes that overlap here may be apart in others."
+    )
+    return _view("discriminant axes", turned, ["d1", "d2", "d3"][:count], note)
+
+
+def _view(name: str, coordinates: Array, axes: list[str], note: str) -> dict[str, Any]:
+    """Return coordinates as 16-bit numbers around the middle of their box, with its half sides and radius."""
+    dimensions = coordinates.shape[1]
+    full = np.zeros((len(coordinates), 3))
+    full[:, :dimensions] = coordinates - (coordinates.min(axis=0) + coordinates.max(axis=0)) / 2
+    full *= _FULL / (np.abs(full).max() or 1.0)
+    half = np.maximum(np.abs(full[:, :2]).max(axis=0), 1.0)
+    return {
+        "name": name,
+        "dimensions": dimensions,
+        "axes": [*axes, "", ""][:3],
+        "note": note,
+        "extent": [*half.tolist(), float(np.linalg.norm(full, axis=1).max()) or 1.0],
+        "coords": packed(np.round(full), np.int16),
+    }

@@ -1,0 +1,199 @@
+"""Open saved models, and read users' files in the form that a model was learned from."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..estimators import SparLow
+from ..models import ModelFile, ModelFileError, load_file
+from .dataset import DataError, Dataset, ReadOptions, kind_of
+from .readers import COLUMNED, holds_pictures, read, read_frame
+from .terminal import Terminal, UserError
+
+Array = NDArray[Any]
+
+_SCALES = 10
+_LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
+
+
+@dataclass(frozen=True)
+class SavedModel(ModelFile):
+    """A model file as commands use it: ``model`` is the SparLow step of a pipeline.
+
+    Parameters
+    ----------
+    before : Pipeline, optional
+        The steps before it, which prepare samples.
+    after : Pipeline, optional
+        The steps after it, such as a classifier.
+
+    """
+
+    before: Pipeline | None = None
+    after: Pipeline | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the columns of the data frame that the pipeline was fitted on, if it was one."""
+        names = None if self.before is None else getattr(self.before, "feature_names_in_", None)
+        return None if names is None else tuple(names.tolist())
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers a sample has before it is prepared."""
+        first = self.model if self.before is None else self.before
+        return int(getattr(first, "n_features_in_", self.model.n_features_in_))
+
+    @property
+    def steps(self) -> list[str]:
+        """Return the names of the steps of the pipeline, or of the model alone."""
+        parts = [*(self.before or ()), self.model, *(self.after or ())]
+        return [type(step).__name__ for step in parts]
+
+    @property
+    def predictor(self) -> Any:
+        """Return the classifier or regressor at the end, if there is one."""
+        last = None if self.after is None else self.after[-1]
+        return last if last is not None and (is_classifier(last) or is_regressor(last)) else None
+
+    def prepare(self, X: Any) -> Array:
+        """Return samples as the SparLow step takes them."""
+        if self.before is None:
+            return np.asarray(X)
+        rows = self.before.transform(X)
+        return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, float)
+
+    def embed(self, X: Array) -> Array:
+        """Return the embedding of prepared samples, by all steps but a classifier or regressor."""
+        Z = self.model.transform(X)
+        for step in self.after or ():
+            if step is not self.predictor:
+                Z = step.transform(Z)
+        return np.asarray(Z)
+
+    def predict(self, X: Array) -> Array:
+        """Return what the classifier or regressor at the end says of prepared samples."""
+        return np.asarray(self.predictor.predict(self.embed(X)))
+
+
+def read_model(path: str) -> SavedModel:
+    """Return the model in a file."""
+    try:
+        held = load_file(path)
+    except (ModelFileError, OSError) as error:
+        raise UserError(str(error)) from error
+    if "features" in held.data and not isinstance(held.model, (SparLow, Pipeline)):
+        raise UserError(f"{path} was written by sparlow features --save. Usage: sparlow features --like {path}.")
+    fields = {field.name: getattr(held, field.name) for field in dataclasses.fields(ModelFile)}
+    if isinstance(held.model, SparLow):
+        return SavedModel(**fields)
+    steps = held.model.steps if isinstance(held.model, Pipeline) else []
+    place = next((place for place, (_, step) in enumerate(steps) if isinstance(step, SparLow)), None)
+    if place is None:
+        if "features" in held.data:
+            raise UserError(f"{path} was written by sparlow features --save. Usage: sparlow features --like {path}.")
+        raise UserError(
+            f"{path} holds a {type(held.model).__name__} without a SparLow model, which commands need: use it in "
+            "Python, by sparlow.load."
+        )
+    if steps[0][1].__class__.__module__.startswith(f"{__name__.split('.')[0]}.images"):
+        raise UserError(f"{path} begins with pictures; commands work with models of rows: use it by sparlow.load.")
+    before, after = Pipeline(steps[:place]) if place else None, Pipeline(steps[place + 1 :])
+    return SavedModel(**{**fields, "model": steps[place][1]}, before=before, after=after if len(after) else None)
+
+
+def read_data(arguments: argparse.Namespace, path: str, held: SavedModel | None = None) -> Dataset:
+    """Return the samples in DATA; with a model, prepared as those that it was learned from."""
+    _check_reading(arguments, pathlib.Path(path), held)
+    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
+    how = ReadOptions(
+        label_column=arguments.label_column,
+        labels=arguments.labels,
+        size=size,
+        part=arguments.part,
+        header=arguments.header,
+        unlabelled=arguments.unlabelled,
+        columns=None if held is None else held.feature_names,
+        use=None if arguments.columns is None else tuple(arguments.columns),
+        drop=tuple(arguments.drop),
+        skip=arguments.skip,
+        n_jobs=arguments.jobs,
+    )
+    try:
+        if held is not None and held.columns is not None:
+            frame, dataset = read_frame(path, how, held.columns)
+            held.model.set_params(n_jobs=arguments.jobs)
+            return dataclasses.replace(dataset, X=held.prepare(frame))
+        dataset = read(path, how)
+    except (DataError, OSError) as error:
+        raise UserError(str(error)) from error
+    if held is None:
+        return dataset
+    held.model.set_params(n_jobs=arguments.jobs)
+    _check_kin(dataset, held, path)
+    if held.before is None:
+        return dataset
+    X = held.prepare(dataset.X)
+    return dataclasses.replace(
+        dataset, X=X, rows=dataset.X, shape=dataset.shape if X.shape == dataset.X.shape else None
+    )
+
+
+def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Terminal) -> StandardScaler | None:
+    """Return what scales the columns of a dataset, if that is asked for, or if the columns of a table need it."""
+    if arguments.standardize is False:
+        return None
+    if arguments.standardize is None:
+        table = kind_of(pathlib.Path(dataset.source)) in COLUMNED and dataset.shape is None
+        if not (table and _differ_in_scale(dataset.X)):
+            return None
+        terminal.tell("columns differ in scale and are scaled to mean 0 and variance 1 (--no-standardize: as they are)")
+    return StandardScaler()
+
+
+def _differ_in_scale(X: Array) -> bool:
+    """Return whether some columns are ten times larger or smaller than the usual one; constant ones do not count."""
+    largest = np.abs(X).max(axis=0)[np.ptp(X, axis=0) > 0]
+    if not len(largest):
+        return False
+    low, middle = np.quantile(largest, [0.1, 0.5])
+    return bool(largest.max() > _SCALES * middle or middle > _SCALES * low)
+
+
+def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None) -> None:
+    """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
+    if arguments.label_column is not None and kind_of(path) not in COLUMNED:
+        raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
+    if (arguments.columns is not None or arguments.drop) and kind_of(path) not in COLUMNED:
+        raise UserError(f"--columns and --drop are for tables, which {path} is not.")
+    if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
+        raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
+    if held is not None and "features" in held.data and holds_pictures(path):
+        raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
+
+
+def _check_kin(dataset: Dataset, held: SavedModel, path: str) -> None:
+    """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
+    made, expected = held.data.get("features"), held.width
+    advice = _LIKE if made else ""
+    if dataset.X.shape[1] != expected:
+        form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
+        raise UserError(
+            f"{path}: samples have {dataset.X.shape[1]} numbers, but the model was learned from samples of "
+            f"{expected}{form}.{advice}"
+        )
+    if made and dataset.features and made != dataset.features:
+        raise UserError(
+            f"{path}: these rows were made with another codebook, other components or other choices than those that "
+            f"the model was learned from, so their numbers mean something else.{advice}"
+        )

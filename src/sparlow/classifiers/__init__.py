@@ -1,0 +1,15 @@
+"""Discriminative dictionary classifiers that scikit-learn does not have.
+
+Local and global consistency (LGC) is scikit-learn's LabelSpreading.
+"""
+
+from .bmddl import BMDDL
+from .dksvd import DKSVD
+from .fddl import FDDL
+from .laprls import LapRLS
+from .lcksvd import LCKSVD
+from .src import SRC
+from .sspic import SSPIC
+from .tddl import TDDL
+
+__all__ = ["BMDDL", "DKSVD", "FDDL", "LCKSVD", "SRC", "SSPIC", "TDDL", "LapRLS"]

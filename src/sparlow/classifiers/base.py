@@ -1,0 +1,113 @@
+"""What the classifiers share: checks of samples and labels, scores to classes, atoms and their regression."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..dictionaries import check_samples, distinct_rows, unit_samples
+
+Array = NDArray[Any]
+
+_FLOATS = [np.float64, np.float32]
+_ATOMS_PER_CLASS = 10
+
+
+class DictionaryClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: a subclass has ``fit`` and ``_scores``.
+
+    Samples are scaled to unit norm. float32 is kept. Every label is a class, −1 too.
+    """
+
+    verbose: int
+
+    @abstractmethod
+    def _scores(self, X: Array) -> Array:
+        """Return a score for each sample and class (n, c), larger for likelier classes; X has unit norm."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        scores : array of shape (n_samples, n_classes), or (n_samples,) for two classes
+            The largest score is that of the predicted class. For two classes the score of the second less that of the
+            first.
+
+        """
+        scores = self._scores(self._new_samples(X))
+        return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of the largest score.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+
+        """
+        scores = self._scores(self._new_samples(X))
+        return np.asarray(self.classes_[np.argmax(scores, axis=1)])
+
+    def _training_samples(self, X: Any, y: Any) -> tuple[Array, Array]:
+        """Return checked samples of unit norm and the places of their labels in ``classes_``, which it sets."""
+        X, y = validate_data(self, X, y, dtype=_FLOATS, order="C")
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs samples of at least two classes, got 1 class.")
+        return check_samples(unit_samples(X)), labels
+
+    def _new_samples(self, X: Any) -> Array:
+        """Return checked samples of unit norm."""
+        check_is_fitted(self)
+        return np.asarray(unit_samples(validate_data(self, X, dtype=_FLOATS, order="C", reset=False)))
+
+    def _say(self, text: str) -> None:
+        """Print a line of progress if the user asked for it."""
+        if self.verbose:
+            print(f"[{type(self).__name__}] {text}")
+
+
+def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = _ATOMS_PER_CLASS) -> int:
+    """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples."""
+    if n_atoms is not None:
+        return n_atoms
+    return sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
+
+
+def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:
+    """Return H (n, c), which marks the class of each sample."""
+    return (labels[:, None] == np.arange(n_classes)).astype(dtype)
+
+
+def ridge(codes: sp.csr_array, targets: Array, weight: float) -> Array:
+    """Return W = (AᵀA + weight · I)⁻¹AᵀT, the ridge regression of targets on codes, in the precision of the codes."""
+    gram = (codes.T @ codes).toarray().astype(np.float64)
+    gram.flat[:: len(gram) + 1] += weight
+    return np.linalg.solve(gram, np.asarray(codes.T @ targets, dtype=np.float64)).astype(codes.dtype)
+
+
+def class_means(codes: Any, labels: Array) -> Array:
+    """Return the mean code of each class (c, r)."""
+    members = sp.csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1))).T.tocsr()
+    sums = members.astype(codes.dtype) @ codes
+    dense = sums.toarray() if sp.issparse(sums) else sums
+    return np.asarray(dense / np.bincount(labels)[:, None].astype(codes.dtype))

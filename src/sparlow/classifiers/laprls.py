@@ -1,0 +1,156 @@
+"""Laplacian regularised least squares (Belkin, Niyogi and Sindhwani 2006)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..graphs import affinities, laplacian, neighbours
+from ..labels import is_labelled
+from ..messages import warn
+from .base import Array, DictionaryClassifier
+
+
+class LapRLS(DictionaryClassifier):
+    """min Σ over labelled ‖T_i − h(x_i)‖²/l + γ_A‖h‖²_K + γ_I tr(HᵀLH)/n: least squares, smooth over a graph.
+
+    h is in the space of the kernel, H = h(X), T the centred indicators of the l labelled among n samples, and L the
+    Laplacian of the neighbour graph of all samples, scaled to mean degree 1. The minimiser is h(x) = k(x, X) α with
+
+        (JK + γ_A l I + γ_I (l/n) LK) α = JT,   J marking the labelled samples.
+
+    This is a semi-supervised method: the label −1 marks samples without a label. Only where a single class would be
+    left, as for the labels −1 and +1, −1 is a class like any other, and a warning says so. The kernel matrix takes
+    n² numbers. Samples are taken as they are, not scaled to unit norm.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear"}, default="rbf"
+        The kernel; "rbf" is exp(−‖x − x′‖² / (2 (width · s)²)), s the median distance to the k-th neighbour.
+    width : float, default=1.0
+        See ``kernel``.
+    ambient : float, default=1e-4
+        γ_A.
+    intrinsic : float, default=1.0
+        γ_I.
+    k : int, default=10
+        Neighbours.
+    n_jobs : int, optional
+        Threads for the search of neighbours.
+    verbose : int, default=0
+        Print the numbers of labelled samples and of classes.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Class labels.
+    coef_ : array of shape (n_samples, n_classes)
+        α.
+    gamma_ : float
+        1 / (2 (width · s)²).
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi, V. Sindhwani: Manifold regularization: a geometric framework for learning from labeled and
+    unlabeled examples. Journal of Machine Learning Research 7, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow.classifiers import LapRLS
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> LapRLS(k=2).fit(X, [0, -1, -1, 1, -1, -1]).predict(X)
+    array([0, 0, 0, 1, 1, 1])
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions({"rbf", "linear"})],
+        "width": [Interval(Real, 0, None, closed="neither")],
+        "ambient": [Interval(Real, 0, None, closed="neither")],
+        "intrinsic": [Interval(Real, 0, None, closed="left")],
+        "k": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        width: float = 1.0,
+        ambient: float = 1e-4,
+        intrinsic: float = 1.0,
+        k: int = 10,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.width = width
+        self.ambient = ambient
+        self.intrinsic = intrinsic
+        self.k = k
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> LapRLS:
+        """Solve for α.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,)
+            Labels, −1 for unlabelled samples.
+
+        Returns
+        -------
+        self : LapRLS
+
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        known = is_labelled(y)
+        if len(np.unique(y)) == 2 and len(np.unique(y[known])) == 1:
+            warn("All labels but -1 are of one class: LapRLS takes -1 for a class here, not for unlabelled samples.")
+            known = np.ones(len(y), bool)
+        self.classes_ = np.unique(y[known])
+        if len(self.classes_) < 2:
+            raise ValueError(f"LapRLS needs labels of at least two classes, got {len(self.classes_)} class.")
+        self._say(f"{known.sum()} of {len(y)} samples labelled, {len(self.classes_)} classes")
+        n, k = len(X), min(self.k, len(X) - 1)
+        self._X = X
+        self.gamma_ = (
+            0.5 / max(self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1])), 1e-12) ** 2
+        )
+        K = self._kernel(X)
+        T = ((y[:, None] == self.classes_) & known[:, None]).astype(X.dtype)
+        self._mean = T[known].mean(axis=0)
+        T[known] -= self._mean
+        system = known[:, None] * K
+        if self.intrinsic:
+            smooth = laplacian(affinities(X, k, n_jobs=self.n_jobs))
+            system += (self.intrinsic * known.sum() / n) * np.asarray(smooth @ K)
+        system[np.diag_indices(n)] += self.ambient * known.sum()
+        self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
+        return self
+
+    def _new_samples(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+
+    def _scores(self, X: Array) -> Array:
+        return np.asarray(self._kernel(X) @ self.coef_ + self._mean)
+
+    def _kernel(self, X: Array) -> Array:
+        return linear_kernel(X, self._X) if self.kernel == "linear" else rbf_kernel(X, self._X, gamma=self.gamma_)

@@ -1,0 +1,357 @@
+"""Task-driven dictionary learning (Mairal, Bach and Ponce 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..coding import encode, pullback
+from ..dictionaries import class_union, online, unit_samples
+from ..parallel import Threads
+from ..priors import ElasticNet
+from ..views import Pooling, Views
+from .base import Array, DictionaryClassifier, atoms_for, one_hot
+
+_TOL = 1e-4  # the optimality gap of codes while learning
+
+
+class Loss(NamedTuple):
+    """A loss of scores S (n, c) and one-hot targets T (n, c); its gradient in S is ``probabilities(S)`` − T."""
+
+    values: Callable[[Array, Array], Array]  # (n,)
+    probabilities: Callable[[Array], Array]
+
+
+LOSSES = {
+    "softmax": Loss(lambda S, T: -np.sum(T * log_softmax(S, axis=1), axis=1), lambda S: softmax(S, axis=1)),
+    "logistic": Loss(lambda S, T: -np.sum(log_expit((2 * T - 1) * S), axis=1), expit),
+}
+
+
+class Linear(NamedTuple):
+    """Scores AW + b of codes A."""
+
+    W: Array  # (r, c)
+    b: Array  # (c,)
+
+    def scores(self, codes: sp.csr_array) -> Array:
+        """Return AW + b."""
+        return np.asarray(codes @ self.W + self.b)
+
+
+class TDDL(DictionaryClassifier):
+    """min over D, W, b of E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²: dictionary and classifier learned for one task.
+
+        a(x; D) = argmin over a of ½‖x − aD‖² + λ₁‖a‖₁ + (λ₂/2)‖a‖²
+
+    Stochastic gradient descent on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes
+    through the codes: it is :func:`sparlow.pullback` of ∂ℓ/∂A = ∇ℓ Wᵀ, which is never formed. Step t has the rate
+    min(ρ, ρ t₀/t). Learning starts with D by online dictionary learning and with the best W and b for its codes.
+
+    Parameters
+    ----------
+    n_atoms : int, optional
+        Atoms of a dictionary; by default 20 for each class.
+    loss : {"softmax", "logistic"}, default="softmax"
+        Softmax loss of all classes, or the sum of the logistic losses of each class against the others (one-vs-all), as
+        in the paper.
+    shared : bool, default=True
+        Whether all classes share one dictionary. If not, each class has its own, as in the paper, for "logistic" only:
+        training and prediction take as many times as long as there are classes.
+    lambda1, lambda2 : float
+        λ₁ and λ₂. Samples have unit norm.
+    nu : float, default=1e-4
+        ν.
+    rho : float, default=1.0
+        ρ, the first rate.
+    t0 : int, optional
+        Steps after which the rate falls; by default a tenth of all.
+    max_iter : int, default=20
+        Passes over the samples.
+    batch_size : int, default=200
+        Samples of a step.
+    views : Views, optional
+        For instance ``Shifts(1)``: each time a sample is drawn, it is moved by one of these maps or left as it is, at
+        random. This is learning from moved copies, of which no more than a batch is held.
+    random_state : int or RandomState, optional
+        For the first dictionary and the order of samples.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+    verbose : int, default=0
+        Print the mean loss of each pass.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Class labels.
+    dictionary_ : array of shape (n_atoms, n_features), or (n_classes, n_atoms, n_features) if not shared
+        D, atoms of unit norm.
+    coef_ : array of shape (n_atoms, n_classes)
+        W.
+    intercept_ : array of shape (n_classes,)
+        b.
+    costs_ : array of shape (n_iter_,)
+        The mean objective that the batches of each pass met.
+    n_iter_ : int
+        Passes.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    J. Mairal, F. Bach, J. Ponce: Task-driven dictionary learning. IEEE Transactions on Pattern Analysis and Machine
+    Intelligence 34(4), 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow.classifiers import TDDL
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = TDDL(100, max_iter=10, random_state=0).fit(X[:900], y[:900])
+    >>> model.score(X[900:], y[900:]) > 0.92
+    True
+    >>> model.predict_proba(X[900:]).shape
+    (897, 10)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        "loss": [StrOptions(set(LOSSES))],
+        "shared": ["boolean"],
+        "lambda1": [Interval(Real, 0, None, closed="neither")],
+        "lambda2": [Interval(Real, 0, None, closed="left")],
+        "nu": [Interval(Real, 0, None, closed="left")],
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "t0": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "views": [Views, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_atoms: int | None = None,
+        *,
+        loss: str = "softmax",
+        shared: bool = True,
+        lambda1: float = 0.15,
+        lambda2: float = 1e-3,
+        nu: float = 1e-4,
+        rho: float = 1.0,
+        t0: int | None = None,
+        max_iter: int = 20,
+        batch_size: int = 200,
+        views: Views | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.loss = loss
+        self.shared = shared
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.nu = nu
+        self.rho = rho
+        self.t0 = t0
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.views = views
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> TDDL:
+        """Learn dictionary and classifier.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples, which are scaled to unit norm.
+        y : array of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : TDDL
+
+        """
+        if not self.shared and self.loss != "logistic":
+            raise ValueError("shared=False, a dictionary for each class, needs loss='logistic'.")
+        X, labels = self._training_samples(X, y)
+        rng = check_random_state(self.random_state)
+        self._moves = Pooling.of(self.views, X.shape[1], unit=True).maps
+        T = one_hot(labels, len(self.classes_), X.dtype)
+        D = self._first(X, labels, rng)
+        with Threads(1):  # hold BLAS to one thread between the calls of encode
+            if self.shared:
+                self.dictionary_, linear, self.costs_ = self._descend(X, T, D, rng)
+                self.coef_, self.intercept_ = linear
+            else:
+                parts = []
+                for c in range(len(self.classes_)):
+                    self._say(f"class {self.classes_[c]}")
+                    parts.append(self._descend(X, T[:, [c]], D, rng))
+                self.dictionary_ = np.stack([dictionary for dictionary, _, _ in parts])
+                self.coef_ = np.hstack([linear.W for _, linear, _ in parts])
+                self.intercept_ = np.concatenate([linear.b for _, linear, _ in parts])
+                self.costs_ = np.sum([costs for _, _, costs in parts], axis=0)
+        del self._moves
+        self.n_iter_ = self.max_iter
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_classes)
+            For "logistic" those of one class against the others, divided by their sum.
+
+        """
+        probabilities = LOSSES[self.loss].probabilities(self._scores(self._new_samples(X)))
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
+
+    def _scores(self, X: Array) -> Array:
+        def codes(D: Array) -> sp.csr_array:
+            return encode(X, D, self._prior(), n_jobs=self.n_jobs)
+
+        if self.shared:
+            return Linear(self.coef_, self.intercept_).scores(codes(self.dictionary_))
+        columns = [codes(D) @ w for D, w in zip(self.dictionary_, self.coef_.T, strict=True)]
+        return np.stack(columns, axis=1) + self.intercept_
+
+    def _prior(self) -> ElasticNet:
+        return ElasticNet(self.lambda1, self.lambda2 / 2)
+
+    def _first(self, X: Array, labels: Array, rng: Any) -> Array:
+        """Return the first dictionary, learned without regard to the task but class by class."""
+        n_atoms = atoms_for(self.n_atoms, X, labels, per_class=20)
+        if n_atoms < len(self.classes_):
+            return online(X, n_atoms, self._prior(), random_state=rng, n_jobs=self.n_jobs)
+        options = {"prior": self._prior(), "random_state": rng, "n_jobs": self.n_jobs}
+        return class_union(X, labels, n_atoms, online, **options)[0]
+
+    def _descend(self, X: Array, T: Array, D: Array, rng: Any) -> tuple[Array, Linear, Array]:
+        """Return dictionary, classifier and the mean objective of each pass."""
+        loss, prior = LOSSES[self.loss], self._prior()
+        linear = best_linear(encode(X, D, prior, tol=_TOL, n_jobs=self.n_jobs), T, loss, self.nu)
+        n_steps = self.max_iter * -(-len(X) // self.batch_size)
+        t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
+        t, costs = 0, []
+        for iteration in range(self.max_iter):
+            total = 0.0
+            for rows, batch in self._batches(X, rng):
+                t += 1
+                rate = X.dtype.type(self.rho * min(1, t0 / t))
+                value, to_D, to_W, to_b = gradient(
+                    batch, T[rows], D, linear, prior, loss, self.nu, tol=_TOL, n_jobs=self.n_jobs
+                )
+                D = moved_atoms(D, to_D, rate)
+                linear = Linear(linear.W - rate * to_W, linear.b - rate * to_b)
+                total += value * len(rows)
+            costs.append(total / len(X))
+            self._say(f"pass {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
+        return D, linear, np.array(costs)
+
+    def _batches(self, X: Array, rng: Any) -> Iterator[tuple[Array, Array]]:
+        """Yield the rows of each batch in random order, and its samples, each in a random view."""
+        order = rng.permutation(len(X))
+        for first in range(0, len(X), self.batch_size):
+            rows = order[first : first + self.batch_size]
+            batch = X[rows]
+            if self._moves:
+                which = rng.randint(len(self._moves) + 1, size=len(rows))
+                for v, move in enumerate(self._moves):
+                    batch[which == v] = batch[which == v] @ move.astype(X.dtype)
+                batch = unit_samples(batch)
+            yield rows, batch
+
+
+def gradient(
+    X: Array,
+    T: Array,
+    D: Array,
+    linear: Linear,
+    prior: ElasticNet,
+    loss: Loss,
+    nu: float,
+    *,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+) -> tuple[float, Array, Array, Array]:
+    """Return the mean loss plus (ν/2)‖W‖², and its gradients with respect to D, W and b.
+
+    Parameters
+    ----------
+    X, T : arrays of shape (n, m) and (n, c)
+        Samples and their targets.
+    D : array of shape (r, m)
+        Atoms of unit norm, taken as free: the gradient has a part across the spheres.
+    linear : Linear
+        W and b.
+    prior : ElasticNet
+        Of the codes.
+    loss : Loss
+        One of ``LOSSES``.
+    nu : float
+        ν.
+    tol, n_jobs
+        As of :func:`sparlow.encode`.
+
+    Returns
+    -------
+    value : float
+    to_D, to_W, to_b : arrays of shape (r, m), (r, c), (c,)
+
+    """
+    codes = encode(X, D, prior, tol=tol, n_jobs=n_jobs)
+    scores = linear.scores(codes)
+    slopes = ((loss.probabilities(scores) - T) / len(X)).astype(D.dtype)  # ∂/∂S
+    value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
+    to_D = pullback(X, D, prior, codes, (slopes, linear.W.T), n_jobs=n_jobs)
+    to_W = np.asarray(codes.T @ slopes + D.dtype.type(nu) * linear.W)
+    return value, to_D, to_W, slopes.sum(axis=0)
+
+
+def moved_atoms(D: Array, slope: Array, rate: float) -> Array:
+    """Return the atoms after a step against the part of the slope along the spheres, at unit norm."""
+    along = slope - np.einsum("ij,ij->i", slope, D)[:, None] * D
+    moved = D - rate * along
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: int = 200) -> Linear:
+    """Return the W and b of the smallest mean loss plus (ν/2)‖W‖² for these codes, by L-BFGS."""
+    (n, r), c = codes.shape, T.shape[1]
+    codes = codes.astype(np.float64)
+
+    def cost(flat: Array) -> tuple[float, Array]:
+        linear = Linear(flat[: r * c].reshape(r, c), flat[r * c :])
+        scores = linear.scores(codes)
+        slopes = (loss.probabilities(scores) - T) / n
+        value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
+        return value, np.concatenate([(codes.T @ slopes + nu * linear.W).ravel(), slopes.sum(axis=0)])
+
+    flat = minimize(cost, np.zeros((r + 1) * c), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}).x
+    flat = flat.astype(T.dtype)
+    return Linear(flat[: r * c].reshape(r, c), flat[r * c :])
