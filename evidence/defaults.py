@@ -38,7 +38,7 @@ def likeness(X: Any, known: Any = None) -> float:
 
 
 def kinship(X: Any, known: Any = None) -> float:
-    """Return k = (c/0.75)^1.5 between 0.2 and 1, c the :func:`likeness`: 1 for images, 0.2 to 0.4 for image features."""
+    """Return k = (c/0.75)^1.5 between 0.2 and 1, c the :func:`likeness`: 1 for images, less for image features."""
     return float(np.clip((likeness(X, known) / _ALIKE) ** 1.5, _LEAST_KINSHIP, 1))
 
 
@@ -65,7 +65,7 @@ def default_proximity(k: float) -> float:
 def default_n_atoms(
     n_samples: int, n_distinct: int, n_classes: int | None = None, k: float = 1.0, n_labelled: int | None = None
 ) -> int:
-    """Return one atom per 8k^1.5 samples, at least 100 and ten per class, at most 1000/k, 2000 and the distinct samples.
+    """Return one atom per 8k^1.5 samples: at least 100 and ten per class, at most 1000/k, 2000 and the distinct ones.
 
     k is the :func:`kinship`. Images share their atoms; features that have little in common need nearly one for each.
     Where only some samples are labelled and these would do for images, there are no more atoms than they, so that each

@@ -29,7 +29,7 @@ from .defaults import default_n_atoms, default_prior, default_proximity, kinship
 Array = NDArray[Any]
 
 
-class Translated(BaseEstimator):  # type: ignore[misc]
+class Translated(BaseEstimator):
     """An estimator whose work another one does, ``model_``; fitted attributes that are not its own are the other's."""
 
     criterion: str | Criterion

@@ -18,8 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import COMMANDS
+from sparlow.criteria import MFA
 from sparlow.evaluation import compare
 from sparlow.models import load_file
+from sparlow.solvers import EarlyStopping, Solver
 from tests import cases
 
 DIGITS = load_digits()
@@ -53,15 +55,14 @@ def test_fit_saves_the_model_that_python_would_make(folder, capsys):
     assert held.data["n_samples"] == 200
     words = "--criterion mfa --set k_within=5 --set k_between=7 --n-components 4 --l1 0.05 --l2 0.1 --positive --seed 3"
     words += " --shrinkage 0.2 --mu-coherence 0.1 --mu-proximity 1 --validation-fraction 0.3 --solver joint"
-    words += " --no-normalize-embedding --tol 1e-4 --dictionary online --refresh-every 1 --n-iter-no-change 2"
+    words += " --embedding orthonormal --tol 1e-4 --dictionary online --refresh-every 1 --patience 2"
     code, told, said = run(capsys, "fit", folder / "train.npz", "-o", folder / "n.sparlow", *SMALL, *words.split())
     assert (code, said) == (0, "")
     asked = load(folder / "n.sparlow").get_params()
-    assert str(asked["criterion"]) == "MFA(k_within=5, k_between=7, balance=1.0)"
+    assert asked["criterion"] == MFA(k_within=5, k_between=7, shrinkage=0.2)
     assert str(asked["prior"]) == "ElasticNet(l1=0.05, l2=0.1, positive=True)"
-    numbers = {"n_components": 4, "random_state": 3, "shrinkage": 0.2, "mu_coherence": 0.1, "mu_proximity": 1.0,
-               "validation_fraction": 0.3, "solver": "joint", "normalize_embedding": False, "tol": 1e-4,
-               "dictionary": "online", "refresh_every": 1, "n_iter_no_change": 2}  # fmt: skip
+    numbers = {"n_components": 4, "random_state": 3, "embedding": "orthonormal", "dictionary": "online",
+               "early_stopping": EarlyStopping(0.3, 2), "solver": Solver("joint", 1e-4, 1, 0.1, 1.0)}  # fmt: skip
     assert {name: asked[name] for name in numbers} == numbers
     assert told["n_components"] == 4
     assert 0 < told["held_out"] <= 1

@@ -1,16 +1,31 @@
 """The embedding: ratio trace of codes beside samples, by other means; votes of neighbours by loops."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.linalg
 from scipy.linalg import subspace_angles
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
 from sparlow import embedding
 from sparlow.coded import Rows, Samples
 from sparlow.criteria import LDA
-from sparlow.embedding import Embedding, Neighbours, Ratio, block_weights, choose_ridges, nearest_right, whitened
+from sparlow.embedding import (
+    PRINCIPAL,
+    USUAL,
+    Embedding,
+    Neighbours,
+    Ratio,
+    block_weights,
+    choose_ridges,
+    nearest_right,
+    surely,
+    try_ridges,
+    whitened,
+)
 from sparlow.priors import ElasticNet
 from sparlow.views import Shifts
 from tests import cases
@@ -86,10 +101,9 @@ def test_weights_of_the_parts_mean_a_ridge_for_each(name, n):
     found, y, Phi, samples = coded(n=n)
     quotient = cases.CRITERIA[name].bind(samples, labels_of(name, y))
     both = np.hstack([Phi, samples])
-    own, beside = (np.var(part, axis=0).sum() / min(n, part.shape[1]) for part in (Phi, samples))
+    own, beside = (np.var(part, axis=0).sum() / n for part in (Phi, samples))  # of one sample
     ridges = np.repeat([0.3 * own, 0.1 * beside], [R, M])
     ratio = Ratio(quotient, found)
-    assert ratio.sample_span == (n == 30)
     weighted, W = ratio.solve((0.3, 0.1), 3)
     ours = Embedding.of(W, weighted)(weighted)
     theirs = both @ dense_ratio(quotient, both, ridges, 3)
@@ -107,7 +121,7 @@ def test_an_infinite_ridge_leaves_a_part_out(n):
     for ridges, weights, Z in (((np.inf, 0.1), (0, 1), samples), ((0.3, np.inf), (1, 0), Phi)):
         weighted, W = Ratio(quotient, found).solve(ridges, 3)
         assert weighted.samples.weights == weights
-        ridge = min(ridges) * np.var(Z, axis=0).sum() / min(n, Z.shape[1])
+        ridge = min(ridges) * np.var(Z, axis=0).sum() / n
         assert_same_columns(W, dense_ratio(quotient, Z, ridge, 3), 1e-5)
         assert W.shape == (Z.shape[1], 3)
 
@@ -122,7 +136,7 @@ def test_the_model_keeps_what_it_says(name):
     W = model.projection_
     np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ W, atol=1e-6 * np.abs(model.embedding_).max())
     quotient = model.criterion_.bind(UNIT, model._training.bound)
-    if quotient.renew is None:
+    if model.ridges_ != PRINCIPAL and quotient.renew is None:
         B = denominator(quotient, Z) + model.ridge_ * np.eye(len(W))
         np.testing.assert_allclose(W.T @ B @ W, np.eye(4), atol=1e-4)
 
@@ -136,22 +150,42 @@ def test_weights_tell_which_parts_an_embedding_has():
     assert max(model.weights_) > 0
 
 
-def test_ridges_are_those_of_the_best_score_and_larger_ones_among_equals():
+def test_two_infinite_ridges_are_principal_components():
     found, y, _, samples = coded()
-    held, _, _, _ = coded(seed=0)
-    quotient = LDA().bind(samples, y)
-    tried = []
+    weighted, W = Ratio(LDA().bind(samples, y), found).solve(PRINCIPAL, 5)
+    assert weighted.samples.weights == (0, 1)
+    assert subspace_angles(W, PCA(5).fit(samples).components_.T).max() < 1e-6
 
-    def count(ours, theirs):
-        assert ours.shape == theirs.shape == (N, 3)
-        tried.append(1)
-        return 0.0
 
-    assert choose_ridges(quotient, found, held, 3, count) == ((np.inf, 1.0), 0.0)
-    assert len(tried) == len(embedding.RIDGES) * len(embedding.RIDGES_BESIDE) - 1
-    wanted = iter(range(len(tried)))
-    best, score = choose_ridges(quotient, found, held, 3, lambda *_: -abs(next(wanted) - 5.0))
-    assert (best, score) == ((0.3, 0.03), 0.0)  # the sixth
+def test_every_pair_of_ridges_is_judged_on_held_out_samples():
+    found, y, _, samples = coded()
+    held, truth, _, _ = coded(seed=1)
+
+    def judge(ours, theirs):
+        return nearest_right(ours, y, theirs, truth)
+
+    tried = try_ridges(LDA().bind(samples, y), found, held, 3, 5, judge)
+    assert list(tried) == list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
+    assert all(right.shape == (N,) for right in tried.values())
+
+
+def test_the_usual_ridges_are_taken_unless_others_are_better_by_more_than_chance():
+    pairs = list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
+    same = np.arange(100) % 10 > 0
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0)) == USUAL
+    better = same | (np.arange(100) < 20)  # two more right, none less
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): better * 1.0}) == (2.0, 0.1)
+    hardly = same | (np.arange(100) < 10)  # one more
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): hardly * 1.0}) == USUAL
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: better * 1.0}) == PRINCIPAL
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: hardly * 1.0}) == USUAL
+
+
+def test_gains_are_sure_where_their_sum_exceeds_its_standard_error():
+    assert surely(np.array([1.0, 1.0, 0.0]))  # 2 > √2
+    assert not surely(np.array([1.0, 0.0]))
+    assert not surely(np.array([1.0, 1.0, -1.0]))
+    assert not surely(np.zeros(5))
 
 
 def test_nearest_right_is_the_mean_over_distance_and_angle():

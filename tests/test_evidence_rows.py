@@ -16,6 +16,7 @@ from sklearn.preprocessing import normalize
 from evidence import __main__ as command
 from evidence import charts, datasets
 from evidence.__main__ import main
+from evidence.defaults import default_prior
 from evidence.methods import METHODS, MethodOutput, NotApplicable, copies
 from evidence.models import Classical, Joint
 from evidence.paper import EXPERIMENTS
@@ -36,6 +37,7 @@ from evidence.specification import Entry, Experiment, Setting, Size
 from evidence.splits import draw
 from evidence.tables import TABLES, Table, gather
 from sparlow import SparLow
+from sparlow.solvers import Solver
 from tests import cases
 
 DIGITS = Setting("digits", train=150, test=80)
@@ -130,7 +132,8 @@ def test_candidates_that_fail_on_a_fold_are_told_in_the_row():
 
 
 def as_measured(criterion, **options):
-    """The model of the committed rows, whose embeddings are then scaled to unit norm."""
+    """The model of the committed rows, whose embeddings are then scaled to unit norm; digits are images."""
+    options = {"prior": default_prior(draw(DIGITS, 0).X, False, 1.0), "solver": Solver(mu_proximity=0.0), **options}
     return SparLow(criterion, embedding="orthonormal", early_stopping=False, random_state=0, **options)
 
 
@@ -604,12 +607,13 @@ def test_words_of_the_rows_reach_the_library(name):
     """Every option of the committed rows has its place among the parameters of the library."""
     values = {"shrinkage": 0.7, "mu_coherence": 0.2, "mu_proximity": 3.0, "tol": 1e-3, "refresh_every": 4}
     value = values.get(name, "joint")
-    model = Joint("mfa", **{name: value}).translated()
+    samples = draw(DIGITS, 0)
+    model = Joint("mfa", **{name: value}).translated(samples.X, samples.y)
     assert (model.embedding, model.early_stopping) == ("orthonormal", False)
     place = {"shrinkage": "criterion__shrinkage", "solver": "solver__method"}.get(name, f"solver__{name}")
     assert model.get_params()[place] == value
     if name == "shrinkage":
-        assert Classical("lap", shrinkage=0.7).translated().criterion.shrinkage == 0.7
+        assert Classical("lap", shrinkage=0.7).translated(samples.X, None).criterion.shrinkage == 0.7
 
 
 def test_embeddings_of_rows_are_centred_and_of_unit_norm_where_they_are_to_be():

@@ -334,13 +334,10 @@ def test_scores_of_tables_warn_of_nothing(recwarn):
     assert not recwarn.list
 
 
-def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
+def test_default_prior_of_moved_pictures_is_that_of_pictures():
     unit, views = cases.unit(X), Shifts(1).bind(X)
-    whole, pooled = default_prior(unit, faithful=True), default_prior(unit, faithful=True, views=views)
-    assert pooled.l1 == pytest.approx(2 * whole.l1)
-    assert pooled.l2 == whole.l2
     assert default_prior(unit, views=views) == default_prior(unit)
-    assert SparLow("pca", views=Shifts(1), **QUICK).fit(X).prior_ == pooled
+    assert SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y).prior_ == default_prior(unit)
 
 
 def test_default_prior_of_patches_is_that_of_vectors_of_unit_norm(of_patches):

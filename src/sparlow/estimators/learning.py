@@ -308,6 +308,9 @@ class _Trial:
         if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        if (setup.n_components or 0) > (1 - fraction) * len(samples):  # a part has fewer dimensions
+            return []
         draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
 
