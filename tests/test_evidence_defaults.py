@@ -65,6 +65,6 @@ def test_rows_take_these_defaults(criterion):
     model = Joint(criterion, max_iter=0).translated(3 * DIGITS, y)
     assert model.prior == default_prior(DIGITS, criterion == "pca", 1.0)
     assert (model.n_atoms, model.normalize) == (100, True)
-    assert model.solver.mu_proximity == (0 if criterion != "pca" else pytest.approx(model.criterion.proximity))
+    assert model.solver.mu_proximity == model.criterion.proximity
     own = Joint(criterion, dictionary=DIGITS[:30], mu_proximity=2.0).translated(DIGITS, y)
     assert (own.n_atoms, own.solver.mu_proximity) == (None, 2.0)

@@ -149,6 +149,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
         "SparLDA",
         "LDA-SparLow",
         "MFA-SparLow",
+        "SparLow, defaults",
     ]
     assert min(min(row.accuracies().values()) for row in rows) > 0.8
     said = capsys.readouterr().out

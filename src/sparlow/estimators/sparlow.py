@@ -276,13 +276,13 @@ class SparLow(CallbackSupportMixin, Projector):
             seed=rng.randint(np.iinfo(np.int32).max),
             n_jobs=self.n_jobs,
         )
-        beside = classes_beside(labels, y, X.shape[0])
+        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+        beside = {**classes_beside(labels, y, X.shape[0]), **columns}
         follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
         samples = Samples(X, prior, views, n_jobs=self.n_jobs)
         fitted = learn_model(setup, samples, labels, rng, follower.step)
         follower.close(fitted)
-        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-        return {**fitted, **beside, **columns, "shrinkage_": shrinkage}
+        return {**fitted, **beside, "shrinkage_": shrinkage}
 
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""
