@@ -46,7 +46,7 @@ def smoothed_nearest(train, y, test, truth):
 
 USEFUL = {
     "lda": {},
-    "orthonormal": {"embedding": "orthonormal"},
+    "orthonormal": {"embedding": "orthonormal", "max_iter": 3},
     "mfa": {"criterion": "mfa"},
     "patches": {"views": Patches(), "n_atoms": 32},
 }

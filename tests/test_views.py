@@ -83,7 +83,8 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Patches(cells=(2, 0)), "cells must be a positive whole number"),
         (lambda: Patches(padding="mirror"), "padding"),
         (lambda: Patches(contrast=0), "contrast must be a positive number"),
-        (lambda: Patches(9).maps(64), "do not fit in pictures of 8 x 8"),
+        (lambda: Patches(signs=False), "root needs signs"),
+        (lambda: Patches(9).maps(64), "do not fit in images of 8 x 8"),
         (lambda: Patches(shape=(8, 9)).maps(64), "72 numbers, but samples have 64"),
         (lambda: Patches().bind(np.ones((20, 64))[:, :60]), "not a square number"),
         (lambda: Patches(padding="none").bind(np.ones((20, 64))), "all views of the samples are flat"),
@@ -134,56 +135,64 @@ def test_without_views_codes_are_those_of_the_samples_and_nothing_is_copied():
 # ── patches, the slow way ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def patches_of(images, size, stride, margin):
-    """All patches (n, patches, size, size, channels) and their corners, one after the other."""
+def patches_of(images, size, stride, padding):
+    """All patches (n, rows, columns, size² · channels), one after the other."""
+    margin = 0 if padding == "none" else size // 2
     n, height, width, channels = images.shape
-    padded = np.zeros((n, height + 2 * margin, width + 2 * margin, channels))
-    padded[:, margin : margin + height, margin : margin + width] = images
+
+    def pixel(i, j):
+        if padding == "edge":
+            i, j = min(max(i, 0), height - 1), min(max(j, 0), width - 1)
+        inside = 0 <= i < height and 0 <= j < width
+        return images[:, i, j] if inside else np.zeros((n, channels))
 
     def places(side):
         last = side + 2 * margin - size
-        return range((last % stride) // 2, last + 1, stride)
+        return [first - margin for first in range((last % stride) // 2, last + 1, stride)]
 
-    corners = [(top, left) for top in places(height) for left in places(width)]
-    return np.stack([padded[:, t : t + size, left : left + size] for t, left in corners], axis=1), corners
+    cut = [
+        [
+            np.concatenate([pixel(top + i, left + j) for i in range(size) for j in range(size)], axis=1)
+            for left in places(width)
+        ]
+        for top in places(height)
+    ]
+    return np.array(cut).transpose(2, 0, 1, 3)
 
 
-def share(centre, side, cells, cell):
+def share(place, n_places, cell, cells):
     """How much of a patch belongs to a cell along one axis: one at the cell's centre, none at the next one's."""
-    place = min(max(centre * cells / side - 0.5, 0), cells - 1)
-    return max(0.0, 1 - abs(place - cell))
+    centre = min(max((place + 0.5) * cells / n_places - 0.5, 0), cells - 1)
+    return max(0.0, 1 - abs(centre - cell))
 
 
-def pooled(images, D, size, stride, margin, levels, epsilon):
-    """The features of pictures from their definition, with loops."""
-    n, height, width, _ = images.shape
-    cut, corners = patches_of(images, size, stride, margin)
-    vectors = cut.reshape(n * len(corners), -1)
-    vectors = vectors - vectors.mean(axis=1, keepdims=True)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + epsilon
-    codes = encode(vectors, D, PRIOR).toarray().reshape(n, len(corners), -1)
-    parts = np.concatenate([np.maximum(codes, 0), np.maximum(-codes, 0)], axis=2)
-    rows = []
+def pooled(cut, D, levels, epsilon):
+    """The features of images from their definition, with loops over cells and patches."""
+    n, rows, columns, _ = cut.shape
+    vectors = cut - cut.mean(axis=3, keepdims=True)
+    vectors = (vectors / (np.linalg.norm(vectors, axis=3, keepdims=True) + epsilon)).reshape(n * rows * columns, -1)
+    codes = encode(vectors, D, PRIOR).toarray().reshape(n, rows, columns, -1)
+    parts = np.concatenate([np.maximum(codes, 0), np.maximum(-codes, 0)], axis=3)
+    z = []
     for cells in levels:
         for down in range(cells):
             for right in range(cells):
-                weights = np.array([
-                    share(t - margin + size / 2, height, cells, down)
-                    * share(left - margin + size / 2, width, cells, right)
-                    for t, left in corners
-                ])  # fmt: skip
-                rows.append(np.einsum("npf,p->nf", parts, weights / weights.sum()))
-    z = np.concatenate(rows, axis=1)
-    roots = np.sqrt(z + Bound.OFFSET) - np.sqrt(Bound.OFFSET)
-    return cut.reshape(n, len(corners), -1), roots / np.linalg.norm(roots, axis=1, keepdims=True)
+                total = np.zeros((n, parts.shape[3]))
+                for i in range(rows):
+                    for j in range(columns):
+                        total += share(i, rows, down, cells) * share(j, columns, right, cells) * parts[:, i, j]
+                z.append(total * cells**2 / (rows * columns))
+    roots = np.sqrt(np.concatenate(z, axis=1) + Bound.OFFSET) - np.sqrt(Bound.OFFSET)
+    return roots / np.linalg.norm(roots, axis=1, keepdims=True)
 
 
 SHAPES = {
     "grey": ((8, 8, 1), Patches(3, cells=2)),
-    "margin": ((8, 8, 1), Patches(4, 3, cells=3, padding="zero")),
-    "no margin": ((9, 7, 1), Patches(3, 2, cells=2, padding="none", shape=(9, 7))),
+    "zeros around": ((8, 8, 1), Patches(4, 3, cells=3, padding="zero")),
+    "nothing around": ((9, 7, 1), Patches(3, 2, cells=2, padding="none", shape=(9, 7))),
     "colour": ((6, 9, 3), Patches(3, 2, cells=2, shape=(6, 9, 3))),
     "pyramid": ((8, 8, 1), Patches(3, 1, cells=(1, 2))),
+    "defaults": ((10, 8, 1), Patches(shape=(10, 8))),
 }
 
 
@@ -197,31 +206,36 @@ def test_patches_are_cut_coded_and_pooled_as_they_are_defined(name, sparse):
     given = sp.csr_array(rows) if sparse else rows
     bound = views.bind(given)
     grid = views.grid(rows.shape[1])
-    D = cases.unit(rng.standard_normal((12, grid.size**2 * shape[2])))
-    D -= D.mean(axis=1, keepdims=True)
-    D = cases.unit(D)
-    cut, expected = pooled(
-        images, D, grid.size, views.stride or 1, grid.margin, np.atleast_1d(views.cells), bound.epsilon
-    )
-    raw = cut - cut.mean(axis=2, keepdims=True)
-    assert bound.epsilon == pytest.approx(0.1 * np.sqrt(np.mean(np.sum(raw**2, axis=2))))
-    T = views.maps(rows.shape[1])
-    assert len(T) == cut.shape[1] == bound.n_views
-    np.testing.assert_array_equal(np.stack([rows @ one for one in T], axis=1), cut)
+    D = rng.standard_normal((12, grid.size**2 * shape[2]))
+    D = cases.unit(D - D.mean(axis=1, keepdims=True))
+    cut = patches_of(images, grid.size, views.stride or 1, views.padding)
+    raw = cut - cut.mean(axis=3, keepdims=True)
+    assert bound.epsilon == pytest.approx(0.1 * np.sqrt(np.mean(np.sum(raw**2, axis=3))))
+    maps = views.maps(rows.shape[1])
+    assert len(maps) == cut.shape[1] * cut.shape[2] == bound.n_views
+    np.testing.assert_array_equal(np.stack([rows @ T for T in maps], axis=1), cut.reshape(7, len(maps), -1))
+    expected = pooled(cut, D, grid.cells, bound.epsilon)
     found = Samples(given, PRIOR, bound).coded(D)
     assert found.shape == expected.shape == (7, bound.width(12))
     np.testing.assert_allclose(dense(found.features), expected, atol=1e-9)
-    np.testing.assert_allclose(np.asarray(views.weights(rows.shape[1]).sum(axis=1)).ravel(), 1)
 
 
-def test_patches_are_chosen_by_the_size_of_the_picture():
-    """A quarter of the shorter side, odd, from 3 to 9; a margin below 20 pixels, every other place above."""
+def test_every_patch_counts_the_same():
+    for _, views in SHAPES.values():
+        weights = views.weights(np.prod(views.shape) if views.shape else 64)
+        sums = np.asarray(weights.sum(axis=0)).ravel()
+        np.testing.assert_allclose(sums, sums[0])
+
+
+def test_patches_are_chosen_by_the_size_of_the_image():
+    """A quarter of the shorter side, odd, from 3 to 7; every other place above 20 pixels; more cells from 24 on."""
     grids = {side: Patches().grid(side * side) for side in (8, 16, 20, 28, 64)}
-    assert {side: grid.size for side, grid in grids.items()} == {8: 3, 16: 5, 20: 5, 28: 7, 64: 9}
-    assert {side: grid.margin for side, grid in grids.items()} == {8: 1, 16: 2, 20: 0, 28: 0, 64: 0}
-    assert [len(grids[side].tops) for side in (8, 16, 20, 28)] == [8, 16, 16, 11]
+    assert {side: grid.size for side, grid in grids.items()} == {8: 3, 16: 5, 20: 5, 28: 7, 64: 7}
+    assert {side: grid.cells for side, grid in grids.items()} == {8: (4,), 16: (4,), 20: (4,), 28: (6,), 64: (6,)}
+    assert [len(grids[side].tops) for side in (8, 16, 20, 28)] == [8, 16, 20, 14]
     wide = Patches(shape=(10, 40)).grid(400)
     assert (wide.size, len(wide.tops), len(wide.lefts)) == (3, 10, 40)
+    assert Patches(8, cells=4, padding="none").grid(64).cells == (1,)  # one patch fills one cell
 
 
 @pytest.fixture(scope="module")

@@ -144,10 +144,13 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def _embedding_of(self, X: Any) -> Array:
         """Return :meth:`transform` as an array, whatever ``set_output`` says."""
 
-    def _remember(self, fitted: dict[str, Any]) -> None:
-        """Set the fitted attributes; those that only some fits have do not outlive the last one."""
-        for of_last_fit in OF_SOME_FITS:
+    def _forget(self) -> None:
+        """Drop what only some fits have, so that it does not outlive the last one, nor is seen by callbacks."""
+        for of_last_fit in (*OF_SOME_FITS, "_neighbours"):
             self.__dict__.pop(of_last_fit, None)
+
+    def _remember(self, fitted: dict[str, Any]) -> None:
+        """Set the fitted attributes."""
         self.__dict__.update(fitted)
         self._neighbours = None if self._training.y is None else self._voters()
 

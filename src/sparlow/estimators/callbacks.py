@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable
 from typing import Any
-
-from .base import OF_SOME_FITS
 
 Row = dict[str, float]
 
@@ -62,10 +59,6 @@ class Follower:
     def __init__(self, model: Any, X: Any, y: Any, max_iter: int, verbose: int, beside: dict[str, Any]) -> None:
         self._model, self._verbose, self._beside = model, verbose, beside
         self._data = {"estimator": model, "X": X, "y": y}
-        # what callbacks see is made from a copy that knows nothing of an earlier fit
-        self._bare = copy.copy(model)
-        for of_last_fit in (*OF_SOME_FITS, "_neighbours"):
-            vars(self._bare).pop(of_last_fit, None)
         self._context = model._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._data)
 
@@ -79,8 +72,7 @@ class Follower:
         attributes = functools.cache(
             lambda: {**state(), **self._beside, "_row": row}
         )  # computed only if a callback wants the model
-        data = {**self._data, "estimator": self._bare}
-        return bool(task.call_on_fit_task_end(**data, reconstruction_attributes=attributes))
+        return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
 
     def close(self, fitted: dict[str, Any]) -> None:
         """Tell that the fit is over, with these fitted attributes."""

@@ -232,6 +232,7 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         with all_or_nothing(self):
+            self._forget()
             self._remember(self._fit(X, y))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if self.stop_reason_ == "interrupted":

@@ -116,6 +116,7 @@ class TraceQuotient(Projector):
 
         """
         with all_or_nothing(self):
+            self._forget()
             self._remember(self._fit(X, y))
         return self
 
