@@ -90,7 +90,7 @@ def common(seed, jobs):
 def local_sparlow(atoms, shape, seed, jobs):
     if not hasattr(sparlow, "Patches"):
         raise NotImplementedError("sparlow.Patches is not there yet")
-    return SparLow("lda", views=sparlow.Patches(), **common(seed, jobs)), {}
+    return SparLow("lda", views=sparlow.views.Patches(), **common(seed, jobs)), {}
 
 
 def scattering(atoms, shape, seed, jobs):

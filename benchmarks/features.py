@@ -21,7 +21,8 @@ from sklearn.svm import LinearSVC
 
 from evidence import datasets
 from evidence.adapted import LabelledLDA
-from sparlow import SparLow, __version__
+from evidence.models import Joint
+from sparlow import __version__
 from sparlow.evaluation import nearest_neighbour
 from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, SpatialPyramid
 
@@ -66,9 +67,7 @@ def judged(X, y, X_new, y_new):
         model = LabelledLDA(solver="eigen", shrinkage=shrinkage).fit(X, y)
         shares["LDA"] = max(shares["LDA"], float(np.mean(nearest_neighbour(*embedded(model, X, y, X_new)) == y_new)))
     for name, scaled in (("LDA-SparLow", True), ("LDA-SparLow, not scaled", False)):
-        model = SparLow("lda", n_atoms=9 * len(X) // 10, random_state=0, normalize_embedding=scaled, n_jobs=-1).fit(
-            X, y
-        )
+        model = Joint("lda", n_atoms=9 * len(X) // 10, random_state=0, normalize_embedding=scaled, n_jobs=-1).fit(X, y)
         shares[name] = float(np.mean(nearest_neighbour(*embedded(model, X, y, X_new)) == y_new))
     return shares
 

@@ -30,11 +30,13 @@ from sklearn.preprocessing import normalize
 
 from evidence import datasets
 from sparlow import SparLow, __version__
+from sparlow.coded import Samples
 from sparlow.criteria import CRITERIA, criterion_named
-from sparlow.problem import SOLVERS, learn
+from sparlow.problem import METHODS, begin, learn
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "joint.json"
 NAMES = [name for name in CRITERIA if name != "smfa"]
+PAPER = {"embedding": "orthonormal", "early_stopping": False, "n_jobs": 2}
 
 warnings.filterwarnings("ignore")
 
@@ -70,12 +72,13 @@ def lasso_pass(X, model):
 
 def step():
     X, y = usps()
-    SparLow("lda", n_atoms=100, max_iter=2, random_state=0, n_jobs=2).fit(X[:500], y[:500])  # compiles
+    SparLow("lda", n_atoms=100, max_iter=2, random_state=0, **PAPER).fit(X[:500], y[:500])  # compiles
     rows = []
     for repeat in range(3):
-        start = SparLow("lda", n_atoms=1000, max_iter=0, random_state=repeat, n_jobs=2).fit(X, y)
+        options = {**PAPER, "n_atoms": 1000, "random_state": repeat}
+        start = SparLow("lda", max_iter=0, **options).fit(X, y)
         seconds, nonzeros = lasso_pass(X, start)
-        model = SparLow("lda", n_atoms=1000, max_iter=10, random_state=repeat, n_jobs=2).fit(X, y)
+        model = SparLow("lda", max_iter=10, **options).fit(X, y)
         steps = np.diff(model.history_["seconds"])
         rows.append(
             {
@@ -100,9 +103,8 @@ def growth():
     for criterion in ("lda", "mfa"):
         for n in (15_000, 30_000, 60_000):
             X, y = mnist(n)
-            model = SparLow(criterion, n_atoms=1000, max_iter=4, dictionary="samples", random_state=0, n_jobs=2).fit(
-                X, y
-            )
+            options = {**PAPER, "n_atoms": 1000, "dictionary": "samples", "random_state": 0}
+            model = SparLow(criterion, max_iter=4, **options).fit(X, y)
             steps = np.diff(model.history_["seconds"]) / model.history_["evaluations"][1:]
             rows.append(
                 {
@@ -119,7 +121,7 @@ def growth():
 def memory_of(criterion, n):
     X, y = mnist(n)
     began = time.perf_counter()
-    model = SparLow(criterion, n_atoms=1000, max_iter=4, random_state=0, n_jobs=2).fit(X, some_labels(criterion, y))
+    model = SparLow(criterion, n_atoms=1000, max_iter=4, random_state=0, **PAPER).fit(X, some_labels(criterion, y))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "criterion": criterion,
@@ -152,22 +154,22 @@ def solvers():
     rows = []
     for criterion in NAMES:
         labels = some_labels(criterion, y)
-        first = SparLow(criterion, n_atoms=300, max_iter=0, random_state=0, n_jobs=2, normalize=False).fit(X, labels)
-        D = first.dictionary_
-        for solver in SOLVERS:
+        first = SparLow(criterion, n_atoms=300, max_iter=0, random_state=0, normalize=False, **PAPER).fit(X, labels)
+        samples, D = Samples(X, first.prior_, n_jobs=2), first.dictionary_.astype(float)
+        weights = {"shrinkage": first.shrinkage_, "mu_proximity": first.mu_proximity_}
+        for solver in METHODS:
             chosen = fixed(first.criterion_)
-            encoded = None if chosen.supervision == "none" else labels
-            quotient = chosen.bind(X, encoded, 2)
-            problem = SOLVERS[solver](X, first.prior_, quotient, D, first.n_components_, 0.0, first.mu_proximity_, 2)
-            start = problem.start(D, first.shrinkage_)
+            quotient = chosen.bind(X, None if chosen.supervision == "none" else labels, 2)
+            objective, start = begin(solver, samples, quotient, D, first.n_components_, **weights)
             reached = {}
 
-            def note(step, problem=problem, reached=reached):
-                reached[problem.n_codings] = step.evaluation.value
-                return problem.n_codings >= 40
+            def note(objective, state, reached=reached):
+                codings = 1 + state.n_evaluations
+                reached[codings] = state.evaluation.value
+                return "enough" if codings >= 40 else None
 
             began = time.perf_counter()
-            learn(problem, start, max_iter=60, tol=0, callback=note)
+            learn(objective, start, max_iter=60, tol=0, callback=note)
             seconds = time.perf_counter() - began
             at = {n: max([start.value, *(v for k, v in reached.items() if k <= n)]) for n in (10, 20, 40)}
             row = {"criterion": criterion, "solver": solver, "start": start.value, "seconds": round(seconds, 1)}

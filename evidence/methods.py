@@ -7,12 +7,13 @@ estimator, and six more:
 - ``landmarks``: fit on so many random samples and map the others
 - ``shifts``: add copies of the training images, moved by so many pixels
 - ``averaged``: take the mean embedding of a test image and its copies, moved by so many pixels
-- ``views``: average codes over images moved by up to so many pixels, see :class:`sparlow.Shifts`; other methods average
-  the images
+- ``views``: average codes over images moved by up to so many pixels, see :class:`sparlow.views.Shifts`; other methods
+  average the images
 - ``spread``: let the model fill in missing labels of the training samples for the classifier
 
 ``prior`` is written (l1, l2), as a multiple of the default l1, or as a dict of the parameters of KLDivergence;
-``criterion`` as a dict of its parameters.
+``criterion`` as a dict of its parameters. SparLow's and the classical methods' options are those of
+:mod:`evidence.models`.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from sklearn.semi_supervised import LabelSpreading
 
 from sparlow.classifiers import FDDL, LCKSVD, SRC, LapRLS
 from sparlow.criteria import CRITERIA
-from sparlow.defaults import default_prior
-from sparlow.estimators import SparLow, TraceQuotient
 from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
 from sparlow.images import kspm, llc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Shifts
 
 from .adapted import GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .defaults import default_prior, kinship
 from .eigenmaps import LaplacianEigenmaps
+from .models import Classical, Joint
 
 Array = NDArray[Any]
 StepListener = Callable[[Array, Array, Array], None]
@@ -169,7 +170,7 @@ def quotient(criterion: str) -> Callable[[MethodInput], Any]:
 
     def build(given: MethodInput) -> Any:
         _refuse_single_labels(criterion, given.y)
-        return TraceQuotient(CRITERIA[criterion](), n_jobs=given.threads)
+        return Classical(CRITERIA[criterion](), n_jobs=given.threads)
 
     return build
 
@@ -197,7 +198,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
         tune, shifts, averaged = options.pop("tune", {}), options.pop("shifts", 0), options.pop("averaged", 0)
         spread = options.pop("spread", False)
         X, y = _with_copies(given, shifts)
-        estimator = SparLow(criterion, random_state=given.seed, n_jobs=given.threads)
+        estimator = Joint(criterion, random_state=given.seed, n_jobs=given.threads)
         written = {**options, "views": _shifts(given.shape, options["views"])} if "views" in options else options
         estimator.set_params(**_arguments(criterion, X, y, written))
         began = time.perf_counter()
@@ -225,7 +226,7 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     """Return SparLow's parameters from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual: Any = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
+        usual = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])
@@ -236,32 +237,30 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     return made
 
 
-def _fit(estimator: SparLow, X: Array, y: Array, test: Sequence[Array], on_step: StepListener | None) -> None:
+def _fit(estimator: Joint, X: Array, y: Array, test: Sequence[Array], on_step: StepListener | None) -> None:
     """Fit the estimator; show its embeddings to ``on_step`` at the start and after each step."""
-    if on_step is not None:
-        steps = estimator.max_iter
-        estimator.set_params(max_iter=0).fit(X, y)
-        on_step(estimator.embedding_, y, _mean_embedding(estimator, test))
-        estimator.set_params(max_iter=steps, dictionary=estimator.dictionary_)
+    if on_step is None:
+        estimator.fit(X, y)
+    else:
 
-        def show(row: dict[str, float], now: SparLow) -> None:
+        def show(now: Joint) -> None:
             on_step(now.embedding_, y, _mean_embedding(now, test))
 
-        estimator.set_params(callback=show)
-    estimator.fit(X, y)
+        steps = estimator.max_iter
+        show(estimator.set_params(max_iter=0).fit(X, y))
+        estimator.set_params(max_iter=steps, dictionary=estimator.dictionary_).fit_following(X, y, show)
     if estimator.stop_reason_ == "interrupted":
         raise KeyboardInterrupt
 
 
-def _mean_embedding(estimator: SparLow, views: Sequence[Array]) -> Array:
+def _mean_embedding(estimator: Joint, views: Sequence[Array]) -> Array:
     """Return the mean embedding of the views, of unit norm where embeddings are."""
     if len(views) == 1:
         return estimator.transform(views[0])
-    mean = np.mean([estimator.transform(view) for view in views], axis=0)
-    return np.asarray(normalize(mean) if estimator.normalize_embedding and mean.shape[1] > 1 else mean)
+    return estimator.scaled(np.mean([estimator.transform(view) for view in views], axis=0))
 
 
-def _found(estimator: SparLow) -> dict[str, Any]:
+def _found(estimator: Joint) -> dict[str, Any]:
     """Return what was chosen from the data, and how learning went."""
     history = estimator.history_
     return {
@@ -294,9 +293,13 @@ def _averaged(given: MethodInput, pixels: int) -> MethodInput:
     """Return the input with images averaged over the views that SparLow averages codes over."""
     if not pixels:
         return given
-    pooling = Pooling(_shifts(given.shape, pixels).maps(given.X.shape[1]), unit=True)
-    X, X_test = (normalize(np.mean(list(pooling.views(part)), axis=0)) for part in (given.X, given.X_test))
-    return dataclasses.replace(given, X=X, X_test=X_test)
+    views, m = _shifts(given.shape, pixels).bind(given.X), given.X.shape[1]
+
+    def means(X: Array) -> Array:
+        cut = (views.cut(X[rows]).reshape(-1, views.n_views, m) for rows in views.parts(len(X), m))
+        return np.asarray(normalize(np.vstack([some.mean(axis=1) for some in cut])))
+
+    return dataclasses.replace(given, X=means(given.X), X_test=means(given.X_test))
 
 
 def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Array]:
@@ -304,7 +307,8 @@ def copies(X: Array, shape: tuple[int, int] | None, pixels: int) -> Iterator[Arr
     yield X
     if not pixels:
         return
-    for T in reversed(_shifts(shape, pixels).maps(X.shape[1])):
+    _, *moves = _shifts(shape, pixels).maps(X.shape[1])
+    for T in reversed(moves):
         yield normalize(X @ T)
 
 

@@ -26,6 +26,11 @@ def small(criterion="lda", n_components=None, **options):
     return SparLow(criterion, n_components, **usual | options)
 
 
+def plain(criterion="lda", n_components=None, **options):
+    """The model as the paper has it: all steps are made, and U, which is orthonormal, projects the codes alone."""
+    return small(criterion, n_components, **{"embedding": "orthonormal", "early_stopping": False} | options)
+
+
 def linear_data(seed=0):
     """Samples in ten dimensions and two targets that are linear in them."""
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ from sklearn import decomposition
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from sparlow import TraceQuotient, trace_ratio
+from sparlow.criteria import LDA
 from tests import cases
 from tests.digits import X_NEW, X, Y, labels_for
 from tests.test_graphs import scatters
@@ -30,7 +31,7 @@ def test_classical_lda_of_whitened_samples_is_lda():
     _, within, _ = scatters(samples, Y)
     values, vectors = np.linalg.eigh(within / 150)
     white = samples @ vectors / np.sqrt(values)
-    model = TraceQuotient("lda", 4, shrinkage=0).fit(white, Y)
+    model = TraceQuotient(LDA(shrinkage=0), 4).fit(white, Y)
     reference = LinearDiscriminantAnalysis(solver="eigen").fit(white, Y).scalings_[:, :4]
     assert subspace_angles(model.projection_, reference).max() < 1e-6
 
@@ -51,6 +52,6 @@ def test_classical_lda_is_the_best_quotient_of_scatters(shrinkage):
     between, within, _ = scatters(samples, Y)
     within = within + shrinkage * np.trace(within) / 20 * np.eye(20)
     U, value, _ = trace_ratio(between, within, 3)
-    model = TraceQuotient("lda", 3, shrinkage=shrinkage).fit(samples, Y)
+    model = TraceQuotient(LDA(shrinkage=shrinkage), 3).fit(samples, Y)
     assert model.quotient_ == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(model.projection_, U, atol=1e-6)

@@ -1,6 +1,7 @@
 """Laws of encode: optimality over priors, dictionaries and scales; equal to independent solvers; kind to inputs."""
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -155,8 +156,12 @@ def test_optimal_or_warned_for_all_priors_precisions_and_starts(name, dtype, sha
         warnings.simplefilter("always")
         codes = encode(X, D, prior, start=start)
     gap = optimality_gap(X.astype(float), cases.unit(D.astype(dtype).astype(float)), prior, codes).max()
-    assert caught or gap <= (1e-8 if dtype == np.float64 else 1e-4)
-    assert not caught or dtype == np.float32
+    if dtype == np.float64:
+        assert not caught
+        assert gap <= 1e-8
+    else:  # atoms that are nearly equal, in single precision: the largest gap is told
+        told = [float(re.search(r"largest gap ([\d.e+-]+)", str(one.message))[1]) for one in caught]
+        assert gap <= max([1e-4, *(2 * one for one in told)])
 
 
 @small

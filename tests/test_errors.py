@@ -13,7 +13,7 @@ from sparlow.criteria import LAP, Criterion, Quotient
 from sparlow.graphs import centring
 from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
-from tests.digits import UNIT, X_NEW, X, Y, labels_for, small
+from tests.digits import UNIT, X_NEW, X, Y, labels_for, plain, small
 
 BOTH = pytest.mark.parametrize("build", [small, TraceQuotient], ids=["SparLow", "TraceQuotient"])
 
@@ -91,7 +91,7 @@ def test_all_codes_zero_names_a_weight_that_works(scale):
     below, example = re.search(r"l1 below (\S+), for instance ElasticNet\((\S+)\)", str(caught.value)).groups()
     fitted = clone(model).set_params(prior=ElasticNet(float(example))).fit(samples, Y)
     assert fitted.score(samples, Y) > 0.9
-    assert encode(fitted._scaled(samples), fitted.dictionary_, ElasticNet(0.9 * float(below))).nnz
+    assert encode(samples if scale > 1 else UNIT, fitted.dictionary_, ElasticNet(0.9 * float(below))).nnz
     with pytest.raises(ValueError, match="All codes are zero"):
         clone(model).set_params(prior=ElasticNet(1.01 * float(below))).fit(samples, Y)
 
@@ -120,7 +120,7 @@ def test_samples_that_differ_in_scale_only(normalize):
 
 
 def test_codes_that_are_mostly_zero_are_worth_a_warning():
-    model = small(prior=ElasticNet(0.97))
+    model = plain(prior=ElasticNet(0.97))
     with pytest.warns(UserWarning, match=r"\d+% of the samples have a code of zeros.*l1=0.97 is large.*weaker one"):
         model.fit(X, Y)
     with pytest.raises(ValueError, match=r"KLDivergence.*Choose a weaker one, or l1 below"):
@@ -168,14 +168,13 @@ def test_unknown_criterion():
     for model in (SparLow, TraceQuotient):
         with pytest.raises(ValueError, match="criterion"):
             model("ica").fit(X, Y)
-        assert not hasattr(model("ica"), "predict")
 
 
 def test_an_own_graph_and_samples_it_does_not_know():
     graph = sp.csr_array(np.ones((150, 150)) - np.eye(150))
-    model = TraceQuotient(LAP(graph=graph), 2).fit(X)
-    with pytest.raises(ValueError, match="graph must have shape"):
-        model.score(X_NEW)
+    for model in (TraceQuotient(LAP(graph=graph), 2), small(LAP(graph=graph), 2)):
+        with pytest.raises(ValueError, match="graph must have shape"):
+            model.fit(X).quotient(X_NEW)
 
 
 def test_what_contradicts_an_own_dictionary_is_refused():
@@ -187,7 +186,7 @@ def test_what_contradicts_an_own_dictionary_is_refused():
         model.set_params(n_atoms=12).fit(X, Y)
     graph = sp.eye_array(len(X), format="csr")
     with pytest.raises(ValueError, match="one of your own"):
-        small(LAP(graph=graph), validation_fraction=0.2).fit(X)
+        small(LAP(graph=graph), early_stopping=True).fit(X)
 
 
 def test_minus_one_as_a_class_is_pointed_out():
@@ -206,13 +205,21 @@ def test_stacks_of_pictures_are_told_to_become_rows(model):
         model.transform(X.reshape(-1, 8, 8))
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan"), ""])
-def test_other_marks_of_unlabelled_samples_are_refused_with_the_right_one(nothing):
+def test_empty_texts_are_refused_with_the_right_mark():
     y = np.array([f"digit {c}" for c in Y], object)
-    y[7] = nothing
+    y[7] = ""
     for criterion in ("sda", "lda"):
         with pytest.raises(ValueError, match=r"first: row 7.*mark them by -1"):
             small(criterion, max_iter=0).fit(X, y)
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+@BOTH
+def test_every_sample_needs_a_label_where_the_criterion_is_supervised(build, nothing):
+    y = np.array([f"digit {c}" for c in Y], object)
+    y[7] = nothing
+    with pytest.raises(ValueError, match=r"first: row 7.*use sda, slap or smvr"):
+        build("lda").fit(X, y)
 
 
 def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
@@ -250,12 +257,14 @@ def test_labels_that_were_not_learned_are_pointed_out(build):
 
 
 def test_labels_of_other_lengths_are_other_labels():
-    names = np.array(["a", "bb", "ccc"] * 50)
+    names = np.array(["a", "bb", "ccc"])[Y % 3]
     model = small(max_iter=0).fit(X, names)
-    with pytest.warns(UserWarning, match="50 of 150 samples.*first: cccc"):
+    count = int(np.sum(names == "ccc"))
+    with pytest.warns(UserWarning, match=f"{count} of 150 samples.*first: cccc"):
         share = model.score(X, np.where(names == "ccc", "cccc", names))
-    assert share == pytest.approx(2 / 3, abs=0.05)
-    assert small(max_iter=0).fit(X, Y).score(X, Y.astype(str)) == 1  # as read from a file of words
+    assert share == np.mean((model.predict(X) == names) & (names != "ccc")) > 0.6
+    numbers = small(max_iter=0).fit(X, Y)
+    assert numbers.score(X, Y.astype(str)) == numbers.score(X, Y) > 0.98  # as read from a file of words
 
 
 class _Wrong(Criterion):
@@ -270,7 +279,7 @@ class _Wrong(Criterion):
         return self.made
 
 
-@BOTH
+@pytest.mark.parametrize("build", [plain, TraceQuotient], ids=["SparLow", "TraceQuotient"])
 @pytest.mark.parametrize(
     ("made", "error", "said"),
     [

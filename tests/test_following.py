@@ -8,42 +8,49 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparlow import DictionaryLearner, TraceQuotient, views
-from sparlow.estimators import sparlow as estimator
+from sparlow import DictionaryLearner, TraceQuotient, coded
+from sparlow.estimators import OnStep, learning
 from sparlow.priors import ElasticNet
+from sparlow.solvers import EarlyStopping
+from sparlow.views import Shifts
 from tests import cases
-from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, linear_data, small
+from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, linear_data, plain, small
 
 
-def test_a_callback_sees_each_step_and_can_stop():
-    rows = []
+@pytest.mark.parametrize("options", [{"embedding": "orthonormal"}, {"views": Shifts(1)}], ids=["orthonormal", "views"])
+def test_a_callback_sees_each_step_and_the_model_there_and_can_stop(options):
+    rows, embeddings = [], []
 
-    def stop_at_two(row):
+    def stop_at_two(row, model):
         rows.append(row)
+        embeddings.append(model.transform(X_NEW))
         return row["step_number"] == 2
 
-    model = small(max_iter=9, callback=stop_at_two).fit(X, Y)
+    options = {**options, "early_stopping": False}
+    model = small(max_iter=9, **options).set_callbacks(OnStep(stop_at_two)).fit(X, Y)
     assert (model.n_iter_, model.stop_reason_) == (2, "stopped by callback")
     assert [row["step_number"] for row in rows] == [1, 2]
     assert rows[1]["cost"] == model.history_["cost"][2]
-    np.testing.assert_array_equal(small(max_iter=2).fit(X, Y).dictionary_, model.dictionary_)
+    np.testing.assert_allclose(embeddings[1], model.transform(X_NEW), atol=1e-8)
+    assert not np.allclose(embeddings[0], embeddings[1])
+    np.testing.assert_array_equal(small(max_iter=2, **options).fit(X, Y).dictionary_, model.dictionary_)
 
 
 def test_verbose_prints_a_line_for_each_step(capsys):
-    small(max_iter=2, verbose=1).fit(X, Y)
+    plain(max_iter=2, verbose=1).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert [re.match(r"\[SparLow\] step +(\d+)  J [\d.]+  f [\d.]+  nonzeros", line)[1] for line in lines] == ["1", "2"]
-    small(max_iter=1, verbose=1, validation_fraction=0.2).fit(X, Y)
+    plain(max_iter=1, verbose=1, early_stopping=True).fit(X, Y)
     assert re.search(r"held out 0\.\d{4}", capsys.readouterr().out)
-    small(max_iter=1).fit(X, Y)
+    plain(max_iter=1).fit(X, Y)
     assert not capsys.readouterr().out
 
 
 def test_progress_bar_of_scikit_learn(capsys):
     callback = pytest.importorskip("sklearn.callback")
-    model = small(max_iter=2).set_callbacks(callback.ProgressBar()).fit(X, Y)
+    model = plain(max_iter=2).set_callbacks(callback.ProgressBar()).fit(X, Y)
     assert "SparLow" in capsys.readouterr().out
-    np.testing.assert_array_equal(model.dictionary_, small(max_iter=2).fit(X, Y).dictionary_)
+    np.testing.assert_array_equal(model.dictionary_, plain(max_iter=2).fit(X, Y).dictionary_)
 
 
 def test_a_fit_that_fails_ends_the_progress_bar():
@@ -72,7 +79,7 @@ def test_scoring_monitor_of_scikit_learn(name):
         return float(estimator.score(samples, y))
 
     monitor = callback.ScoringMonitor(scoring={"own": as_good_as})
-    model = small(name, max_iter=2, random_state=1).set_callbacks(monitor).fit(X, Y)
+    model = plain(name, max_iter=2, random_state=1).set_callbacks(monitor).fit(X, Y)
     scores = [row["own"] for row in monitor.get_logs().data if row["task_name"] == "step"]
     assert len(scores) == 2
     assert scores[-1] == pytest.approx(model.score(X, Y))
@@ -99,14 +106,15 @@ def test_warm_start_with_other_features_says_so():
         model.fit(X[:, :40])
 
 
-@pytest.mark.parametrize("validation_fraction", [None, 0.25])
-def test_a_first_fit_is_the_same_with_and_without_warm_start(validation_fraction):
+@pytest.mark.parametrize("early_stopping", [False, EarlyStopping(0.25)])
+def test_a_first_fit_is_the_same_with_and_without_warm_start(early_stopping):
     """With a held-out part the model learned from the rest is no fit to go on from."""
-    warm, cold = (small(warm_start=w, validation_fraction=validation_fraction).fit(X, Y) for w in (True, False))
+    warm, cold = (small(warm_start=w, early_stopping=early_stopping).fit(X, Y) for w in (True, False))
     for attribute in ("dictionary_", "projection_", "embedding_"):
         np.testing.assert_array_equal(getattr(warm, attribute), getattr(cold, attribute))
-    again = warm.fit(X, Y)
-    assert not np.array_equal(again.dictionary_, cold.dictionary_)
+    if not early_stopping:
+        again = warm.fit(X, Y)
+        assert not np.array_equal(again.dictionary_, cold.dictionary_)
 
 
 FAILURES = {
@@ -139,67 +147,120 @@ def test_a_first_fit_that_fails_leaves_nothing():
 
 
 def test_an_interrupt_leaves_the_best_model_so_far():
-    def interrupt(row):
+    def interrupt(row, model):
         if row["step_number"] == 2:
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="interrupted after 2 steps"):
-        model = small(max_iter=9, callback=interrupt).fit(X, Y)
+        model = plain(max_iter=9).set_callbacks(OnStep(interrupt)).fit(X, Y)
     assert (model.n_iter_, model.stop_reason_) == (2, "interrupted")
-    np.testing.assert_array_equal(model.dictionary_, small(max_iter=2).fit(X, Y).dictionary_)
+    np.testing.assert_array_equal(model.dictionary_, plain(max_iter=2).fit(X, Y).dictionary_)
     assert model.score(X_NEW, Y_NEW) > 0.7
 
 
-@pytest.mark.parametrize("validation_fraction", [None, 0.3])
-def test_an_interrupt_while_coding(monkeypatch, validation_fraction):
+def coding_calls(monkeypatch, before=lambda calls: None):
+    """A list that gets the samples of each coding; ``before(calls)`` is called before it is done."""
+    true, calls = coded.code, []
+
+    def code(samples, *arguments, **options):
+        calls.append(samples.X)
+        before(calls)
+        return true(samples, *arguments, **options)
+
+    monkeypatch.setattr(coded, "code", code)
+    return calls
+
+
+@pytest.mark.parametrize("early_stopping", [False, EarlyStopping(0.3)])
+def test_an_interrupt_while_coding(monkeypatch, early_stopping):
     """Ctrl-C comes at any time; here within the line search."""
-    true, count = views.encode, []
 
-    def interrupted(*args, **options):
-        count.append(1)
-        if len(count) == 4:
+    def interrupt(calls):
+        if len(calls) == 4:
             raise KeyboardInterrupt
-        return true(*args, **options)
 
-    monkeypatch.setattr(views, "encode", interrupted)
+    coding_calls(monkeypatch, interrupt)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = small(max_iter=9, validation_fraction=validation_fraction).fit(X, Y)
+        model = plain(max_iter=9, early_stopping=early_stopping).fit(X, Y)
     assert model.stop_reason_ == "interrupted"
     assert model.transform(X_NEW).shape == (200, 9)
     assert len(model.history_["cost"]) == model.n_iter_ + 1
 
 
 def test_an_interrupt_while_learning_from_all_keeps_the_model_of_the_part(monkeypatch):
-    true = estimator.first_dictionary
+    true = learning.first_dictionary
     calls = []
 
-    def second_is_interrupted(self, *arguments):
+    def second_is_interrupted(*arguments):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return true(self, *arguments)
+        return true(*arguments)
 
-    monkeypatch.setattr(estimator, "first_dictionary", second_is_interrupted)
+    monkeypatch.setattr(learning, "first_dictionary", second_is_interrupted)
+    model = plain(max_iter=2, early_stopping=EarlyStopping(0.3))
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = small(max_iter=2, validation_fraction=0.3).fit(X, Y)
+        model.fit(X, Y)
     assert model.transform(X_NEW).shape == (200, 9)
     calls.clear()
-    model = small(max_iter=2, validation_fraction=0.3, callback=lambda row: True).fit(X, Y)
+    model = plain(max_iter=2, early_stopping=EarlyStopping(0.3)).set_callbacks(OnStep(lambda row, model: True))
+    model.fit(X, Y)
     assert (len(calls), model.stop_reason_) == (1, "stopped by callback")
 
 
 # ── a held-out part ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+SUPERVISED = [name for name in cases.CRITERIA if cases.CRITERIA[name].supervision != "none"]
+KEPT = "joint learning does not help on held-out samples: the start is kept"
+CLASSICAL = (
+    "codes do not help on held-out samples: the classical method",
+    "codes do not help on held-out samples: principal components of the samples",
+)
 
-@pytest.mark.parametrize("name", cases.CRITERIA)
-def test_the_best_held_out_step_is_chosen(name):
+
+@pytest.mark.parametrize("embedding", ["whitened", "orthonormal"])
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_the_best_held_out_step_is_chosen_or_the_start_is_kept(name, embedding):
+    """What was learned from all samples is what so many steps give."""
     y = labels_for(name)
-    model = small(name, 4, max_iter=4, validation_fraction=0.25, n_iter_no_change=9).fit(X, y)
+    model = small(name, 4, max_iter=4, embedding=embedding, early_stopping=EarlyStopping(0.25, 9)).fit(X, y)
     scores = model.history_["held_out"]
-    assert np.all(np.isfinite(scores))
-    assert model.best_iter_ == np.argmax(scores)
+    assert np.all((scores > 0.3) & (scores <= 1))
+    assert model.best_iter_ in (0, np.argmax(scores))
+    assert (model.best_iter_ == 0) == (model.stop_reason_ in (KEPT, *CLASSICAL))
+    assert (model.stop_reason_ in CLASSICAL) == (model.weights_[0] == 0)
     assert model.embedding_.shape == (150, 4)
     np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-8)
+    if embedding == "orthonormal":
+        again = plain(name, 4, max_iter=model.best_iter_).fit(X, y)
+        np.testing.assert_array_equal(model.dictionary_, again.dictionary_)
+
+
+def test_where_labels_say_nothing_the_start_is_mostly_kept():
+    """Steps that fit labels drawn at random help on held-out samples by chance alone, which is one time in six."""
+    kept = []
+    for seed in range(5):
+        noise = np.random.default_rng(seed).integers(0, 3, len(X))
+        model = small(max_iter=3, views=Shifts(1), n_atoms=20, random_state=seed).fit(X, noise)
+        assert (model.stop_reason_ == KEPT) == (model.best_iter_ == 0)
+        kept.append(model.best_iter_ == 0)
+    assert sum(kept) >= 3
+    start = small(max_iter=0, views=Shifts(1), n_atoms=20, random_state=4).fit(X, noise)
+    assert np.array_equal(model.dictionary_, start.dictionary_) == kept[-1]
+
+
+def test_a_held_out_part_does_not_make_a_fit_impossible():
+    """As many atoms as samples: there are fewer samples to choose the number of steps on."""
+    rows = np.sort(np.r_[np.flatnonzero(Y == 0)[:8], np.flatnonzero(Y == 1)[:8]])
+    model = small(n_atoms=16, early_stopping=EarlyStopping(0.25)).fit(X[rows], Y[rows])
+    assert model.dictionary_.shape == (16, 64)
+    assert len(model.history_["held_out"]) == model.n_iter_ + 1
+
+
+def test_without_labels_all_steps_are_made():
+    model = small("pca", 4, max_iter=2).fit(X)
+    assert (model.n_iter_, model.best_iter_) == (2, 2)
+    assert np.all(np.isnan(model.history_["held_out"]))
 
 
 @pytest.mark.parametrize("name", ["mvr", "smvr"])
@@ -208,18 +269,15 @@ def test_real_targets_are_held_out_too(name):
     if name == "smvr":
         targets[::5] = np.nan
     options = {"dictionary": np.eye(10), "prior": ElasticNet(0.01, 0.01), "normalize": False}
-    model = small(name, max_iter=3, validation_fraction=0.25, normalize_embedding=False, **options)
-    model.fit(samples, targets)
+    model = plain(name, max_iter=3, early_stopping=EarlyStopping(0.25), **options).fit(samples, targets)
     scores = model.history_["held_out"]
     assert model.best_iter_ == np.argmax(scores)
     assert np.all((scores > 0.5) & (scores <= 1))
 
 
 def test_steps_are_chosen_without_the_held_out_samples_and_the_model_is_made_of_all(monkeypatch):
-    seen = []
-    true = views.encode
-    monkeypatch.setattr(views, "encode", lambda samples, *a, **o: seen.append(samples) or true(samples, *a, **o))
-    model = small(max_iter=2, validation_fraction=0.2, dictionary="samples").fit(X, Y)
+    seen = coding_calls(monkeypatch)
+    model = plain(max_iter=2, early_stopping=EarlyStopping(0.2), dictionary="samples").fit(X, Y)
     sizes = [len(samples) for samples in seen if len(samples) != 30]  # those held out are coded to be judged
     change = sizes.index(150)
     assert set(sizes[:change]) == {120}
@@ -227,12 +285,11 @@ def test_steps_are_chosen_without_the_held_out_samples_and_the_model_is_made_of_
     found = np.isclose(seen[0] @ UNIT.T, 1, atol=1e-12).any(axis=0)
     assert found.sum() == 120
     assert model.history_["nonzeros"].shape == (model.n_iter_ + 1,)
-    assert small(max_iter=0, dictionary="samples", validation_fraction=0.2).fit(X, Y).best_iter_ == 0
+    assert small(max_iter=0, dictionary="samples", early_stopping=True).fit(X, Y).best_iter_ == 0
 
 
 def test_learning_stops_when_the_held_out_score_no_longer_rises():
-    model = small(max_iter=40, validation_fraction=0.3, n_iter_no_change=2).fit(X, Y)
-    assert model.stop_reason_ == "held-out score no longer rises"
-    assert model.n_iter_ == model.best_iter_ + 2
-    twin = small(max_iter=40, validation_fraction=0.3, n_iter_no_change=2).fit(X, Y)
+    model, twin = (plain(max_iter=40, early_stopping=EarlyStopping(0.3, 2)).fit(X, Y) for _ in range(2))
+    assert model.stop_reason_ in ("held-out score no longer rises", KEPT)
+    assert model.n_iter_ == np.argmax(model.history_["held_out"]) + 2 < 40
     np.testing.assert_array_equal(model.dictionary_, twin.dictionary_)

@@ -18,12 +18,12 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
     ["_kernels", "parallel", "messages", "files", "labels"],
-    ["neighbours"],
-    ["priors", "graphs", "regularizers", "manifolds"],
-    ["coding", "criteria", "tracequotient", "optimize"],
-    ["dictionaries"],
-    ["views"],
-    ["problem", "defaults"],
+    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
+    ["graphs", "views", "coding", "optimize"],
+    ["coded", "dictionaries"],
+    ["criteria"],
+    ["problem", "embedding", "defaults"],
+    ["solvers"],
     ["estimators", "images"],
     ["evaluation", "classifiers"],
     ["models"],
@@ -149,6 +149,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
         "SparLDA",
         "LDA-SparLow",
         "MFA-SparLow",
+        "SparLow, defaults",
     ]
     assert min(min(row.accuracies().values()) for row in rows) > 0.8
     said = capsys.readouterr().out

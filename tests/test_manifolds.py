@@ -175,6 +175,8 @@ def test_directions_are_kept_where_the_problem_changes(rng):
     start = problem.evaluate(problem.manifold.random_point(rng))
     optimiser = ConjugateGradients()
     state = optimiser.step(problem, optimiser.init(start))
+    while optimiser.step(problem, state).restarted:
+        state = optimiser.step(problem, state)
     moved = state.moved(larger.evaluate(state.evaluation.point))
     assert moved.memory is state.memory
     assert not optimiser.step(larger, moved).restarted

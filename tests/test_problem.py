@@ -14,7 +14,7 @@ from sparlow.problem import METHODS, Eliminated, Together, begin, learn
 from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches, Shifts
 from tests import cases
-from tests.digits import X, Y, small
+from tests.digits import X, Y, plain
 
 N, M, R, COMPONENTS = 36, 9, 14, 3
 VIEWS = {
@@ -105,7 +105,7 @@ def test_value_is_the_quotient_of_dense_traces(name, views):
     A, B = task.quotient.matrices(first.coded)
     U = first.projection
     assert first.value == pytest.approx(np.trace(U.T @ A @ U) / np.trace(U.T @ B @ U), rel=1e-12)
-    matrix = first.coded.matrix
+    matrix = first.coded.features
     dense = Rows(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
     np.testing.assert_allclose(task.quotient.matrices(dense)[0], A, atol=1e-12)
     np.testing.assert_allclose(task.quotient.matrices(dense)[1], B, atol=1e-12)
@@ -183,6 +183,6 @@ def test_evaluations_are_let_go_when_they_are_no_longer_needed(monkeypatch, crit
         return now
 
     monkeypatch.setattr(joint.Objective, "evaluation", noted)
-    model = small(criterion, max_iter=6, solver=Solver(tol=0, mu_proximity=0)).fit(X, Y)
+    model = plain(criterion, max_iter=6, solver=Solver(tol=0, mu_proximity=0)).fit(X, Y)
     assert model.n_iter_ == 6
     assert max(most) <= 3

@@ -1,5 +1,6 @@
-"""Views of samples: what is moved where, means of codes, and models that learn from them."""
+"""Views of samples: what is moved or cut where, pooled codes, and models that learn from them."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -13,12 +14,14 @@ from sparlow import SparLow, encode, load, models, save
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.page import report
+from sparlow.coded import Samples
 from sparlow.defaults import default_prior
-from sparlow.estimators import start
+from sparlow.estimators import learning
 from sparlow.priors import ElasticNet
-from sparlow.views import Pooling, Shifts, Views
+from sparlow.solvers import EarlyStopping, Solver
+from sparlow.views import Bound, Patches, Shifts, Views
 from tests import cases
-from tests.digits import X_NEW, X, Y, small
+from tests.digits import X_NEW, X, Y, plain
 
 PRIOR = ElasticNet(0.1, 0.1)
 
@@ -27,10 +30,10 @@ QUICK = {"n_atoms": 60, "max_iter": 2, "random_state": 0}
 
 
 class Mirrored(Views):
-    """A family of one's own: the numbers of a sample in reverse."""
+    """A family of one's own: a sample, and its numbers in reverse."""
 
     def maps(self, n_features):
-        return (sp.csr_array(np.eye(n_features)[::-1]),)
+        return sp.eye_array(n_features, format="csr"), sp.csr_array(np.eye(n_features)[::-1])
 
 
 def moved(images, down, right):
@@ -50,8 +53,8 @@ def test_shifts_move_pictures_in_eight_directions_and_zeros_move_in(pixels):
     images = np.random.default_rng(0).random((4, 5, 3))
     maps = Shifts(pixels, (5, 3)).maps(15)
     ways = [(a * by, b * by) for by in range(1, pixels + 1) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0)]
-    assert len(maps) == 8 * pixels == len(ways)
-    for T, way in zip(maps, ways, strict=True):
+    assert len(maps) == 1 + 8 * pixels
+    for T, way in zip(maps, [(0, 0), *ways], strict=True):
         np.testing.assert_array_equal((images.reshape(4, -1) @ T).reshape(4, 5, 3), moved(images, *way))
 
 
@@ -68,12 +71,23 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Shifts(1, (3,)), "height and width"),
         (lambda: Shifts(1, 8), "height and width"),
         (lambda: Shifts(1, (3, -3)), "height and width"),
-        (lambda: Shifts(1).maps(10), r"no square.*shape=\(height, width\)"),
-        (lambda: Shifts(1, (4, 4)).maps(10), "16 pixels, but samples have 10"),
+        (lambda: Shifts(1).maps(10), r"not a square number.*shape=\(height, width\)"),
+        (lambda: Shifts(1, (4, 4)).maps(10), "16 numbers, but samples have 10"),
         (lambda: Shifts(3, (3, 5)).maps(15), "out of sight"),
-        (lambda: SparLow("pca", views=Shifts(1)).fit(X[:50, :60]), "no square"),
+        (lambda: SparLow("pca", views=Shifts(1)).fit(X[:50, :60]), "not a square number"),
         (lambda: SparLow("pca", views=1).fit(X[:50]), "views"),
-        (lambda: SparLow(views=Shifts(1)).set_params(views__pixels=2), r"views is set or searched as a whole.*Shifts"),
+        (lambda: SparLow().set_params(views__pixels=2), r"views is None.*object first"),
+        (lambda: SparLow(views=Shifts(1)).set_params(views__pixel=2), r"Invalid parameter 'pixel'.*'pixels', 'shape'"),
+        (lambda: Patches(0), "size must be a positive whole number"),
+        (lambda: Patches(stride=0.5), "stride must be a positive whole number"),
+        (lambda: Patches(cells=(2, 0)), "cells must be a positive whole number"),
+        (lambda: Patches(padding="mirror"), "padding"),
+        (lambda: Patches(contrast=0), "contrast must be a positive number"),
+        (lambda: Patches(signs=False), "root needs signs"),
+        (lambda: Patches(9).maps(64), "do not fit in images of 8 x 8"),
+        (lambda: Patches(shape=(8, 9)).maps(64), "72 numbers, but samples have 64"),
+        (lambda: Patches().bind(np.ones((20, 64))[:, :60]), "not a square number"),
+        (lambda: Patches(padding="none").bind(np.ones((20, 64))), "all views of the samples are flat"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_reason(make, said):
@@ -94,40 +108,184 @@ def test_shifts_over_much_of_the_picture_are_warned_of():
 def test_codes_are_means_over_the_views(dtype, sparse):
     samples = cases.unit(X[:20].astype(dtype))
     D = cases.unit(X[20:60].astype(dtype))
-    pooling = Pooling(Shifts(1).maps(64), unit=True)
     given = sp.csr_array(samples) if sparse else samples
-    found = pooling.encode(given, D, PRIOR)
+    found = Samples(given, PRIOR, Shifts(1).bind(given)).coded(D)
     images = samples.reshape(-1, 8, 8)
     expected = [encode(cases.unit(moved(images, *way).reshape(20, -1)), D, PRIOR).toarray() for way in WAYS]
     tol = 1e-10 if dtype is np.float64 else 1e-4
-    assert found.mean.dtype == dtype
-    np.testing.assert_allclose(found.mean.toarray(), np.mean(expected, axis=0), atol=tol)
-    np.testing.assert_allclose(pooling.mean_codes(given, D, PRIOR).toarray(), found.mean.toarray(), atol=tol)
-    for one, other in zip(found.views, expected, strict=True):
-        np.testing.assert_allclose(one.toarray(), other, atol=tol)
+    assert found.features.dtype == dtype
+    assert found.shape == (20, 40)
+    np.testing.assert_allclose(dense(found.features), np.mean(expected, axis=0), atol=tol)
+    each = found.codes.toarray().reshape(20, 9, 40)
+    np.testing.assert_allclose(each.transpose(1, 0, 2), expected, atol=tol)
 
 
-def test_without_maps_codes_are_those_of_the_samples_and_nothing_is_copied():
+def dense(features):
+    return features.toarray() if sp.issparse(features) else features
+
+
+def test_without_views_codes_are_those_of_the_samples_and_nothing_is_copied():
     D = cases.unit(X[20:60])
-    found = Pooling().encode(X[:20], D, PRIOR)
-    assert found.mean is found.views[0]
-    np.testing.assert_array_equal(found.mean.toarray(), encode(X[:20], D, PRIOR).toarray())
+    found = Samples(X[:20], PRIOR).coded(D)
+    assert found.features is found.codes
+    assert Bound().cut(X) is X
+    np.testing.assert_array_equal(found.features.toarray(), encode(X[:20], D, PRIOR).toarray())
 
 
-@pytest.mark.parametrize("criterion", ["pca", "lap", "lda", "mfa", "mvr", "sda"])
+# ── patches, the slow way ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def patches_of(images, size, stride, padding):
+    """All patches (n, rows, columns, size² · channels), one after the other."""
+    margin = 0 if padding == "none" else size // 2
+    n, height, width, channels = images.shape
+
+    def pixel(i, j):
+        if padding == "edge":
+            i, j = min(max(i, 0), height - 1), min(max(j, 0), width - 1)
+        inside = 0 <= i < height and 0 <= j < width
+        return images[:, i, j] if inside else np.zeros((n, channels))
+
+    def places(side):
+        last = side + 2 * margin - size
+        return [first - margin for first in range((last % stride) // 2, last + 1, stride)]
+
+    cut = [
+        [
+            np.concatenate([pixel(top + i, left + j) for i in range(size) for j in range(size)], axis=1)
+            for left in places(width)
+        ]
+        for top in places(height)
+    ]
+    return np.array(cut).transpose(2, 0, 1, 3)
+
+
+def share(place, n_places, cell, cells):
+    """How much of a patch belongs to a cell along one axis: one at the cell's centre, none at the next one's."""
+    centre = min(max((place + 0.5) * cells / n_places - 0.5, 0), cells - 1)
+    return max(0.0, 1 - abs(centre - cell))
+
+
+def pooled(cut, D, levels, epsilon):
+    """The features of images from their definition, with loops over cells and patches."""
+    n, rows, columns, _ = cut.shape
+    vectors = cut - cut.mean(axis=3, keepdims=True)
+    vectors = (vectors / (np.linalg.norm(vectors, axis=3, keepdims=True) + epsilon)).reshape(n * rows * columns, -1)
+    codes = encode(vectors, D, PRIOR).toarray().reshape(n, rows, columns, -1)
+    parts = np.concatenate([np.maximum(codes, 0), np.maximum(-codes, 0)], axis=3)
+    z = []
+    for cells in levels:
+        for down in range(cells):
+            for right in range(cells):
+                total = np.zeros((n, parts.shape[3]))
+                for i in range(rows):
+                    for j in range(columns):
+                        total += share(i, rows, down, cells) * share(j, columns, right, cells) * parts[:, i, j]
+                z.append(total * cells**2 / (rows * columns))
+    roots = np.sqrt(np.concatenate(z, axis=1) + Bound.OFFSET) - np.sqrt(Bound.OFFSET)
+    return roots / np.linalg.norm(roots, axis=1, keepdims=True)
+
+
+SHAPES = {
+    "grey": ((8, 8, 1), Patches(3, cells=2)),
+    "zeros around": ((8, 8, 1), Patches(4, 3, cells=3, padding="zero")),
+    "nothing around": ((9, 7, 1), Patches(3, 2, cells=2, padding="none", shape=(9, 7))),
+    "colour": ((6, 9, 3), Patches(3, 2, cells=2, shape=(6, 9, 3))),
+    "pyramid": ((8, 8, 1), Patches(3, 1, cells=(1, 2))),
+    "defaults": ((10, 8, 1), Patches(shape=(10, 8))),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", SHAPES)
+def test_patches_are_cut_coded_and_pooled_as_they_are_defined(name, sparse):
+    shape, views = SHAPES[name]
+    rng = np.random.default_rng(0)
+    images = rng.random((7, *shape)) * (rng.random((7, *shape)) > 0.3)
+    rows = images.reshape(7, -1)
+    given = sp.csr_array(rows) if sparse else rows
+    bound = views.bind(given)
+    grid = views.grid(rows.shape[1])
+    D = rng.standard_normal((12, grid.size**2 * shape[2]))
+    D = cases.unit(D - D.mean(axis=1, keepdims=True))
+    cut = patches_of(images, grid.size, views.stride or 1, views.padding)
+    raw = cut - cut.mean(axis=3, keepdims=True)
+    assert bound.epsilon == pytest.approx(0.1 * np.sqrt(np.mean(np.sum(raw**2, axis=3))))
+    maps = views.maps(rows.shape[1])
+    assert len(maps) == cut.shape[1] * cut.shape[2] == bound.n_views
+    np.testing.assert_array_equal(np.stack([rows @ T for T in maps], axis=1), cut.reshape(7, len(maps), -1))
+    expected = pooled(cut, D, grid.cells, bound.epsilon)
+    found = Samples(given, PRIOR, bound).coded(D)
+    assert found.shape == expected.shape == (7, bound.width(12))
+    np.testing.assert_allclose(dense(found.features), expected, atol=1e-9)
+
+
+def test_every_patch_counts_the_same():
+    for _, views in SHAPES.values():
+        weights = views.weights(np.prod(views.shape) if views.shape else 64)
+        sums = np.asarray(weights.sum(axis=0)).ravel()
+        np.testing.assert_allclose(sums, sums[0])
+
+
+def test_patches_are_chosen_by_the_size_of_the_image():
+    """A quarter of the shorter side, odd, from 3 to 7; every other place above 20 pixels; more cells from 24 on."""
+    grids = {side: Patches().grid(side * side) for side in (8, 16, 20, 28, 64)}
+    assert {side: grid.size for side, grid in grids.items()} == {8: 3, 16: 5, 20: 5, 28: 7, 64: 7}
+    assert {side: grid.cells for side, grid in grids.items()} == {8: (4,), 16: (4,), 20: (4,), 28: (6,), 64: (6,)}
+    assert [len(grids[side].tops) for side in (8, 16, 20, 28)] == [8, 16, 20, 14]
+    wide = Patches(shape=(10, 40)).grid(400)
+    assert (wide.size, len(wide.tops), len(wide.lefts)) == (3, 10, 40)
+    assert Patches(8, cells=4, padding="none").grid(64).cells == (1,)  # one patch fills one cell
+
+
+@pytest.fixture(scope="module")
+def of_patches():
+    return SparLow("lda", n_atoms=16, views=Patches(), max_iter=1, random_state=0).fit(X, Y)
+
+
+def test_models_of_patches_are_models_like_any_other(of_patches, tmp_path):
+    model = of_patches
+    expected = model.transform(X_NEW)
+    assert model.dictionary_.shape == (16, 9)
+    assert model.encode(X_NEW).shape == (200, 2 * 16 * 16)
+    assert model.projection_.shape == (512, 9)
+    np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-8)
+    np.testing.assert_allclose(model.transform(sp.csr_array(X_NEW)), expected, atol=1e-8)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X_NEW), expected)
+    save(model, tmp_path / "m.sparlow")
+    again = load(tmp_path / "m.sparlow")
+    assert again.views == Patches()
+    np.testing.assert_array_equal(again.transform(X_NEW), expected)
+    np.testing.assert_array_equal(again.predict_proba(X_NEW), model.predict_proba(X_NEW))
+    frame = clone(model).set_output(transform="pandas").fit(X, Y).transform(X_NEW)
+    assert list(frame.columns) == [f"sparlow{i}" for i in range(9)]
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+    with pytest.raises(ValueError, match="no way back from pooled codes"):
+        model.inverse_transform(expected)
+
+
+def test_one_picture_is_embedded_as_in_a_batch(of_patches):
+    rows = [of_patches.transform(X_NEW[i : i + 1])[0] for i in range(5)]
+    np.testing.assert_allclose(rows, of_patches.transform(X_NEW)[:5], atol=1e-10)
+
+
+# ── models with views ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("criterion", ["pca", "lle", "lda", "mfa", "mvr", "sda"])
 def test_embeddings_change_less_with_the_place(criterion):
     """The cosine of a picture's embedding and that of its copy a pixel aside is larger with views than without."""
     aside = moved(X_NEW.reshape(-1, 8, 8), 1, 0).reshape(-1, 64)
 
     def steadiness(views):
         model = SparLow(criterion, n_components=8, views=views, **QUICK).fit(X, Y)
-        return np.mean(np.sum(model.transform(X_NEW) * model.transform(aside), axis=1))
+        return np.mean(np.sum(cases.unit(model.transform(X_NEW)) * cases.unit(model.transform(aside)), axis=1))
 
-    assert steadiness(Shifts(1)) > steadiness(None) + 0.02
+    assert steadiness(Shifts(1)) > steadiness(None) + 0.1
 
 
 def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
-    model = SparLow("lda", views=Shifts(1), validation_fraction=0.3, **QUICK)
+    model = SparLow("lda", views=Shifts(1), early_stopping=EarlyStopping(0.3), **QUICK)
     assert clone(model).views == Shifts(1)
     model.fit(X.astype(np.float32), Y)
     assert model.transform(X_NEW.astype(np.float32)).dtype == np.float32
@@ -152,22 +310,20 @@ def means(model, samples):
 
 
 def test_quotient_and_cost_are_those_of_the_means():
-    model = SparLow("pca", n_components=8, views=Shifts(1), mu_proximity=0, **QUICK).fit(X)
+    model = SparLow("pca", n_components=8, views=Shifts(1), solver=Solver(mu_proximity=0), **QUICK).fit(X)
     codes = means(model, X)
     share = np.var(codes @ model.projection_, axis=0).sum() / (8 * np.var(codes, axis=0).sum())
-    assert model.score(X) == pytest.approx(share, rel=1e-6)
+    assert model.quotient(X) == pytest.approx(share, rel=1e-6)
     ridged = np.var(codes @ model.projection_, axis=0).sum() / (8 * (np.var(codes, axis=0).sum() + model.ridge_))
     assert model.history_["cost"][-1] == pytest.approx(ridged, rel=1e-6)
 
 
-def test_shrinkage_is_on_the_scale_of_the_samples_as_they_are():
-    """Means scatter less, but what keeps directions without scatter from looking good must not shrink with them."""
-    first = small("lda", max_iter=0).fit(X, Y)
-    pooled = SparLow("lda", views=Shifts(1), max_iter=0, dictionary=first.dictionary_, prior=first.prior_).fit(X, Y)
-    codes = encode(cases.unit(X), first.dictionary_, first.prior_).toarray()
+def test_shrinkage_is_on_the_scale_of_the_means():
+    first = plain("lda", max_iter=0).fit(X, Y)
+    pooled = plain("lda", views=Shifts(1), max_iter=0, dictionary=first.dictionary_, prior=first.prior_).fit(X, Y)
+    codes = means(first, X)
     within = sum(np.sum((codes[c == Y] - codes[c == Y].mean(axis=0)) ** 2) for c in np.unique(Y))
     assert pooled.ridge_ == pytest.approx(0.1 * within / len(X) / codes.shape[1], rel=1e-6)
-    assert pooled.ridge_ == pytest.approx(first.ridge_, rel=1e-6)
 
 
 def test_nonzeros_are_counted_for_each_view():
@@ -178,28 +334,28 @@ def test_nonzeros_are_counted_for_each_view():
     assert model.history_["nonzeros"][-1] == pytest.approx(np.mean(counts) / len(X), rel=1e-3)
 
 
-@pytest.mark.parametrize("maps", [lambda m: [np.ones((m, m + 1))], lambda m: [np.full((m, m), np.nan)]])
+@pytest.mark.parametrize("maps", [lambda m: [np.ones((m + 1, m))], lambda m: [np.full((m, m), np.nan)]])
 def test_matrices_of_a_family_are_checked_before_the_work(maps, monkeypatch):
     monkeypatch.setattr(Mirrored, "maps", lambda self, m: maps(m))
-    monkeypatch.setattr(start, "learn_dictionary", lambda *_, **__: pytest.fail("a dictionary was learned first"))
-    with pytest.raises(ValueError, match=r"shape \(64, 64\), got one of shape \(64, 65\)|matrix of views contains NaN"):
+    monkeypatch.setattr(learning, "learn_dictionary", lambda *_, **__: pytest.fail("a dictionary was learned first"))
+    with pytest.raises(ValueError, match=r"matrices of 64 rows.*\(65, 64\)|matrix of views contains NaN"):
         SparLow("lda", views=Mirrored(), **QUICK).fit(X, Y)
 
 
 def test_scores_of_tables_warn_of_nothing(recwarn):
     table = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(table).score(table)
+    SparLow("pca", n_components=8, views=Shifts(1), **QUICK).fit(table).quotient(table)
     assert not recwarn.list
 
 
-def test_default_prior_with_views_is_stronger_where_codes_are_to_be_faithful():
-    plain, pooled = default_prior(X, faithful=True), default_prior(X, faithful=True, views=True)
-    assert pooled.l1 == pytest.approx(2 * plain.l1)
-    assert pooled.l2 == plain.l2
-    assert default_prior(X, views=True) == default_prior(X)
-    assert SparLow("pca", views=Shifts(1), **QUICK).fit(X).prior_.l1 == pytest.approx(
-        default_prior(cases.unit(X), faithful=True, views=True).l1
-    )
+def test_default_prior_of_moved_pictures_is_that_of_pictures():
+    unit, views = cases.unit(X), Shifts(1).bind(X)
+    assert default_prior(unit, views=views) == default_prior(unit)
+    assert SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y).prior_ == default_prior(unit)
+
+
+def test_default_prior_of_patches_is_that_of_vectors_of_unit_norm(of_patches):
+    assert of_patches.prior_ == default_prior(X, views=Patches().bind(X)) == ElasticNet(0.1, 0.1)
 
 
 def test_views_of_ones_own():
@@ -207,6 +363,7 @@ def test_views_of_ones_own():
     np.testing.assert_allclose(model.transform(X_NEW[:, ::-1]), model.transform(X_NEW), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_with_views():
     check_estimator(SparLow("pca", 1, views=Mirrored(), max_iter=1), on_fail="raise")

@@ -28,6 +28,7 @@ from .coded import Coded, Rows
 from .criteria import Quotient
 from .graphs import Structure, centring
 from .parallel import Threads
+from .tracequotient import check_scatter
 
 Array = NDArray[Any]
 Judge = Callable[[Array, Array], Array]
@@ -37,6 +38,7 @@ RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PRINCIPAL = (np.inf, np.inf)  # neither part has a say in the ratio trace: principal components of the samples
+_COLUMNS = 4096  # features that are converted to double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
 
@@ -115,7 +117,7 @@ class Ratio:
         if self._sample_span:
             self._grams = [_centred_gram(Rows(block)) for block in both.blocks]
         else:
-            self._top, self._bottom = _numerator(quotient.above, both), both.form(_below(quotient)) / n
+            self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
@@ -140,7 +142,7 @@ def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int) -
     n, width = coded.shape
     if width > n:
         return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components)
-    B = coded.form(_below(quotient)) / n
+    B = _denominator(quotient, coded)
     B[np.diag_indices_from(B)] += ridge
     return ratio_trace(_numerator(quotient.above, coded), B, n_components)
 
@@ -154,11 +156,11 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     K = K + _JITTER * float(np.trace(K)) * np.eye(n)
     P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     inner = Rows(P)
-    B = inner.form(_below(quotient)) / n
+    B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
     V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
-    return coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0))
+    return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -185,11 +187,13 @@ def _numerator(S: Structure, rows: Rows) -> _Numerator:
     return _Numerator(None, None, rows.form(S) / n)
 
 
-def _below(quotient: Quotient) -> Structure:
-    """Return S_B; where it is a total that has S_A in it, the other part, which gives the same directions."""
+def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
+    """Return B (w, w); where it is a total that has A in it, the other part, which gives the same directions."""
     below = quotient.below if quotient.rest is None else quotient.rest
     assert below is not None
-    return below
+    B = rows.form(below) / rows.shape[0]
+    check_scatter(B, rows.squares, "features", lost)
+    return B
 
 
 def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
@@ -208,7 +212,11 @@ def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
         w = len(whole)
         Q = scipy.linalg.eigh((whole + whole.T) / 2, subset_by_index=[w - n_components, w - 1], check_finite=False)[1]
         Q = Q[:, ::-1]
-    W = scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
+    return _signed(scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False))
+
+
+def _signed(W: Array) -> Array:
+    """Return W with columns whose entry of largest magnitude is positive."""
     largest = np.argmax(np.abs(W), axis=0)
     return W * np.where(W[largest, np.arange(W.shape[1])] < 0, -1.0, 1.0)
 
@@ -217,8 +225,10 @@ def _centred_gram(rows: Rows) -> Array:
     """Return ZZᵀ (n, n) of the centred rows; only where there are fewer samples than features."""
     K = np.zeros((rows.shape[0],) * 2)
     for block in rows.blocks:
-        product = block @ block.T
-        K += product.toarray() if sp.issparse(product) else product
+        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies in double precision
+            part = block[:, columns].astype(float, copy=False)
+            product = part @ part.T
+            K += product.toarray() if sp.issparse(product) else product
     mean = K.mean(axis=0)
     return K - mean - mean[:, None] + mean.mean()
 
@@ -322,7 +332,9 @@ class Neighbours:
             squares, votes = plain._nearest(points[rows], own=rows)
         else:
             squares, votes = plain._nearest(np.asarray(new, float))
-        typical = max(float(np.median(squares[:, : max(1, squares.shape[1] // 10)])), np.finfo(float).tiny)
+        near = squares[:, : max(1, squares.shape[1] // 10)]
+        apart = near[near > 0]  # equal samples tell nothing about the scale
+        typical = float(np.median(apart)) if len(apart) else 1.0
         best = (np.inf, plain)
         for beta in np.geomspace(0.1, 100, 13) / typical:
             for floor in (1e-4, 1e-3, 1e-2, 0.1):

@@ -130,7 +130,7 @@ def embedding(
     Parameters
     ----------
     Z : array of shape (n, 2) or (n, 3)
-        The embedding, for instance of a model with ``n_components=2, normalize_embedding=False``.
+        The embedding, for instance of a model with ``n_components=2``.
     y : array of shape (n,), optional
         Class labels. Samples of label −1 are unlabelled: small, grey, behind the others. Or real targets, of which
         some are not whole numbers, NaN where they are missing: these get a colour bar.
@@ -149,7 +149,7 @@ def embedding(
         hint = (
             "one dimension is better shown as a histogram"
             if Z.shape[-1] == 1
-            else "learn a model with n_components=2 and normalize_embedding=False for a picture, or choose columns"
+            else "learn a model with n_components=2 for a picture, or choose columns"
         )
         raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: {hint}.")
     y = np.zeros(len(Z), int) if y is None else np.asarray(y)
@@ -223,7 +223,7 @@ def curves(
     Parameters
     ----------
     history : dict of arrays
-        ``SparLow.history_``. Without a held-out part (``validation_fraction`` not set) there is one panel only.
+        ``SparLow.history_``. Without a held-out part (see ``early_stopping``) there is one panel only.
     label : str, optional
         A name, to tell the curves of several models on the same axes apart.
     ax : sequence of two Axes, optional

@@ -16,6 +16,7 @@ from ..dictionaries import LEARNERS
 from ..estimators import SparLow
 from ..priors import ElasticNet
 from ..problem import METHODS
+from ..solvers import EarlyStopping, Solver
 from ..views import Shifts
 from .dataset import Dataset
 from .terminal import UserError
@@ -149,7 +150,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--max-iter", type=whole(0), default=10, metavar="N", help="steps of joint learning; default: 10"
     )
     group.add_argument(
-        "--validation-fraction", type=share, metavar="SHARE", help="hold out this share to choose the number of steps"
+        "--early-stopping",
+        action=argparse.BooleanOptionalAction,
+        help="choose the number of steps on held-out samples; default: where there are labels",
+    )
+    group.add_argument(
+        "--validation-fraction", type=share, metavar="SHARE", help="the share that is held out; default: 0.2"
     )
     group.add_argument("--seed", type=SEED, default=0, help="default: 0")
     finer = parser.add_argument_group("finer points of the model")
@@ -166,9 +172,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
     finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
     finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion and the samples ask for")
-    finer.add_argument(
-        "--n-iter-no-change", type=whole(1), default=5, metavar="N", help="patience on the held-out share"
-    )
+    finer.add_argument("--patience", type=whole(1), metavar="N", help="steps without a better score; default: 5")
     finer.add_argument(
         "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
     )
@@ -184,32 +188,48 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
     )
     finer.add_argument(
-        "--normalize-embedding",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="centre the embedding and scale it to unit norm; off shows more in two or three dimensions",
+        "--embedding",
+        choices=["whitened", "orthonormal"],
+        default="whitened",
+        help="whitened weighs directions by the scatter within classes; orthonormal is the paper's; default: whitened",
     )
 
 
 def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
     """Return the model that the arguments describe, not fitted; ``start`` has its first dictionary."""
-    same = (
-        "n_components n_atoms max_iter shrinkage mu_coherence mu_proximity validation_fraction n_iter_no_change "
-        "refresh_every solver normalize normalize_embedding tol"
-    )
+    same = "n_components n_atoms max_iter normalize embedding"
     return SparLow(
         _criterion(arguments),
         prior=_prior(arguments),
         dictionary=arguments.dictionary if start is None else start.model.dictionary_,
+        solver=Solver(
+            arguments.solver,
+            arguments.tol,
+            arguments.refresh_every,
+            arguments.mu_coherence,
+            arguments.mu_proximity,
+        ),
+        early_stopping=_early_stopping(arguments),
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         **{name: getattr(arguments, name) for name in same.split()},
     )
 
 
+def _early_stopping(arguments: argparse.Namespace) -> str | bool | EarlyStopping:
+    given = {"fraction": arguments.validation_fraction, "patience": arguments.patience}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and arguments.early_stopping is False:
+        raise UserError("--validation-fraction and --patience do not go with --no-early-stopping.")
+    if given:
+        return EarlyStopping(**given)
+    return "auto" if arguments.early_stopping is None else arguments.early_stopping
+
+
 def refuse_model_options(arguments: argparse.Namespace) -> None:
     """Refuse options of a model to be learned beside a saved one, which has its own."""
-    names = "n_components n_atoms shrinkage mu_proximity validation_fraction l1 l2 shifts start standardize"
+    names = "n_components n_atoms shrinkage mu_proximity early_stopping validation_fraction patience l1 l2 shifts start"
+    names += " standardize"
     for name in names.split():
         if getattr(arguments, name) is not None:
             option = "--from" if name == "start" else f"--{name.replace('_', '-')}"
@@ -219,16 +239,16 @@ def refuse_model_options(arguments: argparse.Namespace) -> None:
 
 
 def _criterion(arguments: argparse.Namespace) -> str | Criterion:
-    if not arguments.set:
+    if not arguments.set and arguments.shrinkage is None:
         return str(arguments.criterion)
     kind = CRITERIA[arguments.criterion]
-    known = [field.name for field in dataclasses.fields(kind) if field.name != "graph"]
+    known = [field.name for field in dataclasses.fields(kind) if field.name not in ("graph", "shrinkage")]
     for name, _ in arguments.set:
         if name not in known:
             there = f"{arguments.criterion} has {', '.join(known) or 'none'}"
             raise UserError(f"--set {name}: there is no such parameter; {there}.")
     try:
-        return kind(**dict(arguments.set))
+        return kind(**dict(arguments.set), shrinkage=arguments.shrinkage)
     except ValueError as error:
         raise UserError(f"--set: {error}") from error
 

@@ -194,7 +194,7 @@ class TDDL(DictionaryClassifier):
             raise ValueError("shared=False, a dictionary for each class, needs loss='logistic'.")
         X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
-        self._moves = () if self.views is None else tuple(self.views.maps(X.shape[1]))[1:]  # the first is the sample
+        self._views = () if self.views is None else self.views.maps(X.shape[1])
         T = one_hot(labels, len(self.classes_), X.dtype)
         D = self._first(X, labels, rng)
         with Threads(1):  # hold BLAS to one thread between the calls of encode
@@ -210,7 +210,7 @@ class TDDL(DictionaryClassifier):
                 self.coef_ = np.hstack([linear.W for _, linear, _ in parts])
                 self.intercept_ = np.concatenate([linear.b for _, linear, _ in parts])
                 self.costs_ = np.sum([costs for _, _, costs in parts], axis=0)
-        del self._moves
+        del self._views
         self.n_iter_ = self.max_iter
         return self
 
@@ -279,10 +279,10 @@ class TDDL(DictionaryClassifier):
         for first in range(0, len(X), self.batch_size):
             rows = order[first : first + self.batch_size]
             batch = X[rows]
-            if self._moves:
-                which = rng.randint(len(self._moves) + 1, size=len(rows))
-                for v, move in enumerate(self._moves):
-                    batch[which == v] = batch[which == v] @ move.astype(X.dtype)
+            if self._views:
+                which = rng.randint(len(self._views), size=len(rows))
+                for v, view in enumerate(self._views):
+                    batch[which == v] = batch[which == v] @ view.astype(X.dtype)
                 batch = unit_samples(batch)
             yield rows, batch
 

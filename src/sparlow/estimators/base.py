@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import ClassifierTags, Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -144,13 +144,13 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def _embedding_of(self, X: Any) -> Array:
         """Return :meth:`transform` as an array, whatever ``set_output`` says."""
 
-    def _remember(self, fitted: dict[str, Any], y: Any) -> None:
-        """Set the fitted attributes; those that only some fits have do not outlive the last one."""
-        for of_last_fit in OF_SOME_FITS:
+    def _forget(self) -> None:
+        """Drop what only some fits have, so that it does not outlive the last one, nor is seen by callbacks."""
+        for of_last_fit in (*OF_SOME_FITS, "_neighbours"):
             self.__dict__.pop(of_last_fit, None)
-        labels: Labels = fitted["_training"]
-        if labels.bound is None and y is not None:  # an unsupervised criterion: labels serve predictions alone
-            fitted |= _classes_beside(y, len(fitted["embedding_"]))
+
+    def _remember(self, fitted: dict[str, Any]) -> None:
+        """Set the fitted attributes."""
         self.__dict__.update(fitted)
         self._neighbours = None if self._training.y is None else self._voters()
 
@@ -257,13 +257,16 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             return tags
         tags.target_tags.required = criterion.supervision != "none"
         tags.target_tags.multi_output = criterion.targets
+        tags.classifier_tags = ClassifierTags()  # of predict_proba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _classes_beside(y: Any, n: int) -> dict[str, Any]:
-    """Return labels given to an unsupervised fit as fitted attributes, where they are classes."""
+def classes_beside(labels: Labels, y: Any, n: int) -> dict[str, Any]:
+    """Return labels given to an unsupervised fit as fitted attributes, where they are classes: for predictions."""
+    if labels.bound is not None or y is None:
+        return {}
     values = np.asarray(y)
     try:
         suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")

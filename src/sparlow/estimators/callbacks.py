@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,20 +44,20 @@ class OnStep:
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing; part of the protocol."""
 
-    def on_fit_task_end(
-        self, estimator: Any, context: Any, *, metadata: Any = None, fitted_estimator: Any = None
-    ) -> bool:
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Call the function after a step."""
-        if not metadata or "step" not in metadata:
-            return False
-        return bool(self.function(dict(metadata["step"]), fitted_estimator))
+        row = getattr(fitted_estimator, "_row", None)
+        return row is not None and bool(self.function(dict(row), fitted_estimator))
 
 
 class Follower:
-    """Tell each step of a fit to the callbacks of a model, and print a line where it is verbose."""
+    """Tell each step of a fit to the callbacks of a model, and print a line where it is verbose.
 
-    def __init__(self, model: Any, X: Any, y: Any, max_iter: int, verbose: int) -> None:
-        self._model, self._verbose = model, verbose
+    ``beside`` are fitted attributes that do not change from step to step.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any, max_iter: int, verbose: int, beside: dict[str, Any]) -> None:
+        self._model, self._verbose, self._beside = model, verbose, beside
         self._data = {"estimator": model, "X": X, "y": y}
         self._context = model._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._data)
@@ -68,12 +69,14 @@ class Follower:
         if not hasattr(self._model, "_skl_callbacks"):
             return False
         task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
-        told = {**self._data, "metadata": {"step": row}}
-        return bool(task.call_on_fit_task_end(**told, reconstruction_attributes=state()))
+        attributes = functools.cache(
+            lambda: {**state(), **self._beside, "_row": row}
+        )  # computed only if a callback wants the model
+        return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
 
     def close(self, fitted: dict[str, Any]) -> None:
         """Tell that the fit is over, with these fitted attributes."""
-        self._context.call_on_fit_task_end(**self._data, reconstruction_attributes=fitted)
+        self._context.call_on_fit_task_end(**self._data, reconstruction_attributes={**fitted, **self._beside})
 
     def _line(self, row: Row) -> str:
         held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"

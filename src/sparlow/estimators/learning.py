@@ -38,7 +38,7 @@ from ..embedding import (
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
-from ..problem import Evaluation, Objective, begin, learn
+from ..problem import Evaluation, Objective, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..tracequotient import canonical
@@ -183,7 +183,7 @@ def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: 
     if setup.stopping is None or not fitted:
         return ended
     told = ("history_", "n_iter_") if learned.reason == "interrupted" else ("history_", "n_iter_", "stop_reason_")
-    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps}
+    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
 def learn_from(
@@ -326,6 +326,9 @@ class _Trial:
         if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        if (setup.n_components or 0) > (1 - fraction) * len(samples):  # a part has fewer dimensions
+            return []
         draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
 
@@ -339,6 +342,8 @@ class _Trial:
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)
+        if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
+            setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
         return cls(setup, part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held))
 
     def ridges_tried(self) -> dict[tuple[float, float], Array]:
@@ -346,6 +351,8 @@ class _Trial:
         D = first_dictionary(self.setup, self.rest, self.known)
         quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
+        if not rest.nnz:
+            check_codes(rest)
         width = self.rest.views.width(len(D))
         count = n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
         return try_ridges(quotient, rest, held, count, _n_principal(self.setup, self.rest), self._outcomes)

@@ -29,7 +29,7 @@ from ..problem import METHODS
 from ..quadratic import Quadratic
 from ..solvers import EarlyStopping, Solver
 from ..views import Bound, Views
-from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .callbacks import Follower
 from .learning import Setup, learn_model
 
@@ -238,7 +238,8 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         with all_or_nothing(self):
-            self._remember(self._fit(X, y), y)
+            self._forget()
+            self._remember(self._fit(X, y))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if self.stop_reason_ == "interrupted":
             said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
@@ -262,6 +263,10 @@ class SparLow(CallbackSupportMixin, Projector):
         nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
         last = getattr(self, "dictionary_", None) if self.warm_start else None
+        if last is not None and self.n_atoms not in (None, len(last)):
+            raise ValueError(
+                f"n_atoms={self.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit."
+            )
         setup = Setup(
             criterion=criterion,
             n_components=self.n_components,
@@ -279,11 +284,13 @@ class SparLow(CallbackSupportMixin, Projector):
             seed=rng.randint(np.iinfo(np.int32).max),
             n_jobs=self.n_jobs,
         )
-        follower = Follower(self, given, y, self.max_iter, self.verbose)
+        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+        beside = {**classes_beside(labels, y, X.shape[0]), **columns}
+        follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
         samples = Samples(X, prior, views, n_jobs=self.n_jobs)
         fitted = learn_model(setup, samples, labels, rng, follower.step)
         follower.close(fitted)
-        return {**fitted, "shrinkage_": shrinkage, "column_means_": scaling.means, "column_scales_": scaling.scales}
+        return {**fitted, **beside, "shrinkage_": shrinkage}
 
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""

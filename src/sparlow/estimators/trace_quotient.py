@@ -18,7 +18,7 @@ from ..graphs import centring
 from ..labels import check_labels
 from ..parallel import Threads
 from ..tracequotient import best_projection, canonical, check_scatter
-from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress
 
 Array = NDArray[Any]
@@ -116,7 +116,8 @@ class TraceQuotient(Projector):
 
         """
         with all_or_nothing(self):
-            self._remember(self._fit(X, y), y)
+            self._forget()
+            self._remember(self._fit(X, y))
         return self
 
     def _fit(self, X: Any, y: Any) -> dict[str, Any]:
@@ -154,6 +155,7 @@ class TraceQuotient(Projector):
             "shrinkage_": shrinkage,
             "embedding_": embedding,
             "_training": labels,
+            **classes_beside(labels, y, X.shape[0]),
         }
 
     def transform(self, X: Any) -> Array:

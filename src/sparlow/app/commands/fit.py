@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ...criteria import Criterion, criterion_named
-from ...estimators import SparLow
+from ...estimators import OnStep, SparLow
 from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
 from ..arguments import add_data, add_model, build_model, views_of
@@ -24,7 +24,7 @@ SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
   sparlow fit faces/ --size 32x32 -o faces.sparlow
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
-  sparlow fit table.csv --label-column species --n-components 2 --no-normalize-embedding -o flowers.sparlow
+  sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
 
 Ctrl-C saves the best model so far (exit code 130)."""
@@ -92,11 +92,11 @@ def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Inte
     terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
 
-        def tell(row: dict[str, float]) -> None:
+        def tell(row: dict[str, float], now: SparLow) -> None:
             held = "" if np.isnan(row["held_out"]) else f"  held out {row['held_out']:.4f}"
             step(f"quotient {row['quotient']:.4g}{held}")
 
-        model.set_params(callback=tell)
+        model.set_callbacks(OnStep(tell))
         try:
             model.fit(dataset.X, dataset.y)
             interrupts.hold()
@@ -108,7 +108,7 @@ def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Inte
         except (ValueError, TypeError) as error:
             raise UserError(str(error), WORK_FAILED) from error
         finally:
-            model.set_params(callback=None)
+            model.set_callbacks()
 
 
 def check_labelled(model: SparLow, dataset: Dataset) -> None:

@@ -120,7 +120,7 @@ def _payload(
         "classes": classes,
         "colours": COLOURS,
         "labels": packing.packed(numbers, np.uint16),
-        "views": packing.perspectives(np.asarray(model._embed(matrix), float), numbers),
+        "views": packing.perspectives(np.asarray(model.transform(shown.X), float), numbers),
         "images": None if shape is None else packing.sprite(shown.X, shape),
         "profiles": packing.profiles(shown.X) if shape is None else None,
         "codes": packing.codes(matrix),

@@ -1,0 +1,249 @@
+"""The embedding: ratio trace of codes beside samples, by other means; votes of neighbours by loops."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.linalg import subspace_angles
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import KNeighborsClassifier
+
+from sparlow import embedding
+from sparlow.coded import Rows, Samples
+from sparlow.criteria import LDA
+from sparlow.embedding import (
+    PRINCIPAL,
+    USUAL,
+    Embedding,
+    Neighbours,
+    Ratio,
+    block_weights,
+    choose_ridges,
+    nearest_right,
+    surely,
+    try_ridges,
+    whitened,
+)
+from sparlow.priors import ElasticNet
+from sparlow.views import Shifts
+from tests import cases
+from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, plain, small
+
+N, M, R = 90, 12, 20
+SUPERVISED = [name for name in cases.CRITERIA if cases.CRITERIA[name].supervision != "none"]
+
+
+def coded(seed=0, n=N):
+    """Samples of four classes, coded; their labels; as dense arrays codes and samples."""
+    samples, y, D = cases.labelled(n, M, R, seed)
+    found = Samples(samples, ElasticNet(0.05, 0.1)).coded(D)
+    return found, y, found.features.toarray(), samples
+
+
+def labels_of(name, y):
+    return cases.hide_labels(y) if cases.CRITERIA[name].supervision == "semi" else y
+
+
+def within(Z, y):
+    """The scatter within classes over n, from its definition."""
+    return sum((Z[y == c] - Z[y == c].mean(axis=0)).T @ (Z[y == c] - Z[y == c].mean(axis=0)) for c in set(y)) / len(y)
+
+
+def denominator(quotient, Z):
+    """S_B of the ratio trace, dense: what is not in the numerator."""
+    S = quotient.below if quotient.rest is None else quotient.rest
+    return Z.T @ (S @ Z) / len(Z)
+
+
+def dense_ratio(quotient, Z, ridge, count):
+    """W by scipy's generalised eigenproblem; signs are open."""
+    A = Z.T @ (quotient.above @ Z) / len(Z)
+    B = denominator(quotient, Z) + np.diag(np.broadcast_to(ridge, Z.shape[1]))
+    return scipy.linalg.eigh((A + A.T) / 2, (B + B.T) / 2)[1][:, ::-1][:, :count]
+
+
+def assert_same_columns(W, expected, atol):
+    signs = np.sign(np.sum(W * expected, axis=0))
+    np.testing.assert_allclose(W, signs * expected, atol=atol * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("part", ["codes", "samples"])
+def test_without_ridge_it_is_the_discriminant_analysis_of_scikit_learn(part):
+    _, y, Phi, samples = coded(n=200)
+    Z = Phi if part == "codes" else samples
+    W = whitened(LDA().bind(Z, y), Rows(Z), 1e-12, 3)
+    reference = LinearDiscriminantAnalysis(solver="eigen").fit(Z, y).scalings_[:, :3]
+    assert subspace_angles(W, reference).max() < 1e-5
+    np.testing.assert_allclose(W.T @ within(Z, y) @ W, np.eye(3), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("wide", [False, True])
+def test_it_solves_the_generalised_eigenproblem_in_features_or_in_samples(name, wide):
+    """With more features than samples the solution is found in the span of the samples: it is the same."""
+    _, y, Phi, samples = coded()
+    Z = np.hstack([Phi, samples, np.random.default_rng(2).standard_normal((N, 90))]) if wide else Phi
+    quotient = cases.CRITERIA[name].bind(samples, labels_of(name, y))
+    count = 3 if name not in ("mfa", "slap") else 4
+    W = whitened(quotient, Rows(Z), 0.05, count)
+    assert_same_columns(W, dense_ratio(quotient, Z, 0.05, count), 1e-5)
+    B = denominator(quotient, Z) + 0.05 * np.eye(Z.shape[1])
+    np.testing.assert_allclose(W.T @ B @ W, np.eye(count), atol=1e-6)
+    assert np.all(W[np.argmax(np.abs(W), axis=0), np.arange(count)] > 0)
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("n", [N, 30])
+def test_weights_of_the_parts_mean_a_ridge_for_each(name, n):
+    """[φ, γx] with one ridge has the embedding of [φ, x] with two."""
+    found, y, Phi, samples = coded(n=n)
+    quotient = cases.CRITERIA[name].bind(samples, labels_of(name, y))
+    both = np.hstack([Phi, samples])
+    own, beside = (np.var(part, axis=0).sum() / n for part in (Phi, samples))  # of one sample
+    ridges = np.repeat([0.3 * own, 0.1 * beside], [R, M])
+    ratio = Ratio(quotient, found)
+    weighted, W = ratio.solve((0.3, 0.1), 3)
+    ours = Embedding.of(W, weighted)(weighted)
+    theirs = both @ dense_ratio(quotient, both, ridges, 3)
+    assert_same_columns(ours, theirs - theirs.mean(axis=0), 1e-5)
+    (alpha, gamma), ridge = block_weights(found, (0.3, 0.1))
+    assert (alpha, ridge) == (1, pytest.approx(0.3 * own))
+    assert gamma == pytest.approx(np.sqrt(0.3 * own / (0.1 * beside)))
+
+
+@pytest.mark.parametrize("n", [N, 24])
+def test_an_infinite_ridge_leaves_a_part_out(n):
+    """On the codes, it is the classical method on the samples; on the samples, the method on codes alone."""
+    found, y, Phi, samples = coded(n=n)
+    quotient = LDA().bind(samples, y)
+    for ridges, weights, Z in (((np.inf, 0.1), (0, 1), samples), ((0.3, np.inf), (1, 0), Phi)):
+        weighted, W = Ratio(quotient, found).solve(ridges, 3)
+        assert weighted.samples.weights == weights
+        ridge = min(ridges) * np.var(Z, axis=0).sum() / n
+        assert_same_columns(W, dense_ratio(quotient, Z, ridge, 3), 1e-5)
+        assert W.shape == (Z.shape[1], 3)
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_the_model_keeps_what_it_says(name):
+    """W of a fitted model is orthonormal in its denominator, for the features and the ridge that it reports."""
+    model = small(name, 4, max_iter=1, prior=ElasticNet(0.1, 0.1)).fit(X, labels_for(name))
+    alpha, gamma = model.weights_
+    Z = np.hstack(([alpha * model.encode(X).toarray()] if alpha else []) + ([gamma * UNIT] if gamma else []))
+    assert Z.shape[1] == len(model.projection_)
+    W = model.projection_
+    np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ W, atol=1e-6 * np.abs(model.embedding_).max())
+    quotient = model.criterion_.bind(UNIT, model._training.bound)
+    if model.ridges_ != PRINCIPAL and quotient.renew is None:
+        B = denominator(quotient, Z) + model.ridge_ * np.eye(len(W))
+        np.testing.assert_allclose(W.T @ B @ W, np.eye(4), atol=1e-4)
+
+
+def test_weights_tell_which_parts_an_embedding_has():
+    assert plain(max_iter=0).fit(X, Y).weights_ == (1, 0)
+    assert small("pca", 4, max_iter=0).fit(X).weights_ == (1, 0)
+    assert small(max_iter=0, views=Shifts(1)).fit(X, Y).weights_ == (1, 0)
+    model = small(max_iter=0).fit(X, Y)
+    assert model.weights_[0] in (0, 1)
+    assert max(model.weights_) > 0
+
+
+def test_two_infinite_ridges_are_principal_components():
+    found, y, _, samples = coded()
+    weighted, W = Ratio(LDA().bind(samples, y), found).solve(PRINCIPAL, 5)
+    assert weighted.samples.weights == (0, 1)
+    assert subspace_angles(W, PCA(5).fit(samples).components_.T).max() < 1e-6
+
+
+def test_every_pair_of_ridges_is_judged_on_held_out_samples():
+    found, y, _, samples = coded()
+    held, truth, _, _ = coded(seed=1)
+
+    def judge(ours, theirs):
+        return nearest_right(ours, y, theirs, truth)
+
+    tried = try_ridges(LDA().bind(samples, y), found, held, 3, 5, judge)
+    assert list(tried) == list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
+    assert all(right.shape == (N,) for right in tried.values())
+
+
+def test_the_usual_ridges_are_taken_unless_others_are_better_by_more_than_chance():
+    pairs = list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
+    same = np.arange(100) % 10 > 0
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0)) == USUAL
+    better = same | (np.arange(100) < 20)  # two more right, none less
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): better * 1.0}) == (2.0, 0.1)
+    hardly = same | (np.arange(100) < 10)  # one more
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): hardly * 1.0}) == USUAL
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: better * 1.0}) == PRINCIPAL
+    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: hardly * 1.0}) == USUAL
+
+
+def test_gains_are_sure_where_their_sum_exceeds_its_standard_error():
+    assert surely(np.array([1.0, 1.0, 0.0]))  # 2 > √2
+    assert not surely(np.array([1.0, 0.0]))
+    assert not surely(np.array([1.0, 1.0, -1.0]))
+    assert not surely(np.zeros(5))
+
+
+def test_nearest_right_is_the_mean_over_distance_and_angle():
+    train, y, _ = cases.labelled(60, 3, 4)
+    test, truth, _ = cases.labelled(60, 3, 4, seed=1)
+    train = train * np.random.default_rng(0).uniform(0.5, 2, (60, 1))
+    near = KNeighborsClassifier(1).fit(train, y).predict(test) == truth
+    angle = KNeighborsClassifier(1).fit(cases.unit(train), y).predict(cases.unit(test)) == truth
+    np.testing.assert_array_equal(nearest_right(train, y, test, truth), (near.astype(float) + angle) / 2)
+
+
+# ── votes of neighbours ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_shares_are_votes_of_the_nearest_fifty_from_their_definition():
+    rng = np.random.default_rng(0)
+    points, labels, new = rng.standard_normal((80, 3)), np.arange(80) % 3, rng.standard_normal((7, 3))
+    found = Neighbours(points, labels, 0.7, 0.01).probabilities(new)
+    priors = np.bincount(labels) / 80
+    for row, shares in zip(new, found, strict=True):
+        squares = np.sum((points - row) ** 2, axis=1)
+        votes = 0.01 * priors
+        for i in np.argsort(squares)[:50]:
+            votes[labels[i]] += np.exp(-0.7 * (squares[i] - squares.min()))
+        np.testing.assert_allclose(shares, votes / votes.sum(), rtol=1e-9)
+
+
+def test_sharp_votes_are_those_of_the_nearest_neighbour():
+    rng = np.random.default_rng(0)
+    points, labels, new = rng.standard_normal((80, 3)), np.arange(80) % 3, rng.standard_normal((50, 3))
+    found = Neighbours(points, labels, 1e6, 1e-4).probabilities(new).argmax(axis=1)
+    np.testing.assert_array_equal(found, KNeighborsClassifier(1).fit(points, labels).predict(new))
+
+
+def test_bandwidth_and_floor_are_of_the_smallest_loss_of_left_out_samples():
+    """No other pair that is tried has a smaller loss; points are not their own neighbours."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    points = np.eye(3)[labels] + 0.6 * rng.standard_normal((60, 3))
+    chosen = Neighbours.of(points, labels)
+
+    def loss(beta, floor):
+        others = [np.arange(60) != i for i in range(60)]
+        shares = np.array([
+            Neighbours(points, labels, beta, floor)._shares(
+                *Neighbours(points[keep], labels[keep], beta, floor)._nearest(points[i : i + 1])
+            )[0]
+            for i, keep in enumerate(others)
+        ])  # fmt: skip
+        return -np.mean(np.log(shares[np.arange(60), labels]))
+
+    best = loss(chosen.beta, chosen.floor)
+    assert best < np.log(3)
+    for factor in (0.01, 100):
+        assert best <= loss(chosen.beta * factor, chosen.floor) + 1e-9
+
+
+def test_new_samples_are_judged_by_their_own_neighbours(fitted):
+    """Whitened or not, a sample that the model has seen is itself its nearest neighbour."""
+    assert fitted.score(X, Y) > 0.99
+    assert fitted.score(X_NEW, Y_NEW) < 0.99

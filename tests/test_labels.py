@@ -1,0 +1,91 @@
+"""Labels: what marks a sample as unlabelled, for every type that labels come in."""
+
+import numpy as np
+import pytest
+
+from sparlow import SparLow, TraceQuotient
+from sparlow.criteria import criterion_named
+from sparlow.labels import Labels, check_labels, is_labelled
+from tests.digits import X, Y, small
+
+HIDDEN = np.arange(len(Y)) % 3 == 0
+WORDS = np.array([f"digit {c}" for c in Y], object)
+
+
+def hidden(values, mark, dtype=None):
+    out = np.array(values, dtype or object)
+    out[HIDDEN] = mark
+    return out
+
+
+MARKED = {
+    "-1 among integers": hidden(Y, -1, int),
+    "-1 among small integers": hidden(Y, -1, np.int8),
+    "-1 among floats": hidden(Y, -1, float),
+    "NaN among floats": hidden(Y, np.nan, float),
+    "-1 among objects": hidden(Y, -1),
+    "None among objects": hidden(Y, None),
+    "NaN among objects": hidden(Y, float("nan")),
+    "-1 among words": hidden(WORDS, -1),
+    "None among words": hidden(WORDS, None),
+    "NaN among words": hidden(WORDS, float("nan")),
+    "a list with None": hidden(WORDS, None).tolist(),
+}
+
+
+@pytest.mark.parametrize("criterion", ["sda", "slap", "smvr"])
+@pytest.mark.parametrize("kind", MARKED)
+def test_every_mark_of_an_unlabelled_sample_is_understood(kind, criterion):
+    labels = check_labels(criterion_named(criterion), X, MARKED[kind], "SparLow")
+    np.testing.assert_array_equal(labels.y, np.where(HIDDEN, -1, Y))
+    assert len(labels.classes) == 10
+    np.testing.assert_array_equal(labels.known, ~HIDDEN)
+
+
+@pytest.mark.parametrize("kind", ["-1 among integers", "NaN among floats", "None among words"])
+def test_the_mark_does_not_change_the_model(kind):
+    expected = TraceQuotient("sda", 4).fit(X, np.where(HIDDEN, -1, Y))
+    found = TraceQuotient("sda", 4).fit(X, MARKED[kind])
+    np.testing.assert_array_equal(found.projection_, expected.projection_)
+    truth = np.asarray(MARKED[kind], object)
+    assert found.score(X, truth) == expected.score(X, np.where(HIDDEN, -1, Y))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("build", [small, TraceQuotient], ids=["SparLow", "TraceQuotient"])
+def test_minus_one_in_an_unsigned_type_is_refused(build, dtype):
+    wrapped = np.where(HIDDEN, -1, Y).astype(dtype)
+    with pytest.raises(ValueError, match=rf"label {np.iinfo(dtype).max}, which is what -1 becomes in uint"):
+        build("sda").fit(X, wrapped)
+    assert len(build("sda", 4).fit(X, Y.astype(dtype)).classes_) == 10
+
+
+def test_255_is_a_class_where_its_neighbours_are_classes_too():
+    """Grey values as labels: 255 beside 254 was not −1."""
+    assert is_labelled(np.array([0, 254, 255], np.uint8)).all()
+    assert is_labelled(np.array([255, 255], np.uint8)).all()
+    with pytest.raises(ValueError, match="signed type"):
+        is_labelled(np.array([0, 1, 255], np.uint8))
+
+
+def test_types_that_cannot_hold_a_mark_have_none():
+    for values in (np.array([True, False]), np.array(["a", "-1"]), np.array([0, 3])):
+        assert is_labelled(values).all()
+    assert is_labelled(np.array([-1, 0])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.5])
+def test_samples_of_each_class_are_held_out_and_unlabelled_ones_are_not(fraction):
+    y = np.where(HIDDEN, -1, Y)
+    held = Labels(y, np.arange(10)).held_out(len(y), fraction, np.random.RandomState(0))
+    assert np.all(np.diff(held) > 0)
+    assert np.all(y[held] >= 0)
+    assert set(y[held]) == set(range(10))
+    assert len(held) == max(round(fraction * np.sum(y >= 0)), 10)
+
+
+def test_continuous_labels_name_the_criterion_for_targets():
+    real = X[:, :3].sum(axis=1) + 0.5
+    for model in (SparLow("lda"), TraceQuotient("mfa")):
+        with pytest.raises(ValueError, match=r"continuous.*For real-valued targets use mvr"):
+            model.fit(X, real)
