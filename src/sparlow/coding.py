@@ -89,7 +89,8 @@ def encode(
     begin = _check_start(start, (n, r), D.dtype, prior)
     parameters, low, high, dense = _prior_numbers(prior, r)
     narrowest = float(np.min(high - low))
-    common = (*frozen(low, high), *prior.compiled(), parameters)
+    constant = prior.constant_curvature(r)
+    common = (*frozen(low, high), *prior.compiled(), parameters, None if constant is None else frozen(constant)[0])
     add_limit = r if dense else _kernels.ADD_LIMIT
     D_single = D.astype(np.float32, copy=False)
 

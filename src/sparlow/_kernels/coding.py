@@ -15,11 +15,13 @@ from .algebra import (
     dot,
     euclidean,
     extend_factor,
+    lengthened,
     shrink_factor,
     solve_factored,
     subtract_multiple,
 )
 from .compilation import kernel, part
+from .quadratic import encode_quadratic
 from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
@@ -27,6 +29,7 @@ _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
+_ROOM = 128  # atoms at hand of the method for quadratic priors, and half as many more than a start has
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
 _ROUNDS = 1000  # additions to the working set, and …
@@ -329,14 +332,6 @@ def _grown(array, size, w):
 
 
 @part
-def _lengthened(array, used, room):
-    longer = np.empty(room, array.dtype)
-    for s in range(used):
-        longer[s] = array[s]
-    return longer
-
-
-@part
 def _store_sorted(atoms, codes, w, indices, data, first):
     """Append the codes that are not zero, by insertion: after a warm start they are nearly sorted."""
     last = first
@@ -352,11 +347,11 @@ def _store_sorted(atoms, codes, w, indices, data, first):
 
 
 @kernel
-def encode_chunk(
+def encode_general(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
     start_indptr, start_indices, start_data, tol, add_limit,
 ):  # fmt: skip
-    """Codes of a few samples, exact to ``tol`` · ‖x‖.
+    """Codes of a few samples for any prior, exact to ``tol`` · ‖x‖.
 
     An active-set method. The working set is small and solved exactly, in double precision; all other atoms are
     screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon
@@ -406,7 +401,9 @@ def encode_chunk(
                 if not mass < far:  # singular to working precision: the codes run away
                     break
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
-                worst = screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
+                worst = screen(
+                    C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], work[_TRIAL], z
+                )
                 complete = worst <= -margin or w == r
                 if complete:
                     break
@@ -431,7 +428,75 @@ def encode_chunk(
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)
-            indices, data = _lengthened(indices, nnz, room), _lengthened(data, nnz, room)
+            indices, data = lengthened(indices, nnz, room), lengthened(data, nnz, room)
         counts[i] = _store_sorted(atoms, codes, w, indices, data, nnz)
         nnz += counts[i]
     return counts, indices[:nnz], data[:nnz], gaps
+
+
+# ── samples under any prior ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode_chunk(
+    X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters, constant,
+    start_indptr, start_indices, start_data, tol, add_limit,
+):  # fmt: skip
+    """Codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
+
+    Where the prior is quadratic on either side of zero, ``constant`` holds its curvatures g″ per atom, and
+    :func:`encode_quadratic` finds the codes; what it leaves is found by the general method and handed back to it, so
+    that it computes the codes from their support and signs. Otherwise ``constant`` is None.
+    """
+    functions = (value, derivative, curvature, minimiser, parameters)
+    dictionary, ends, start = (D, G, G_screen), (low, high), (start_indptr, start_indices, start_data)
+    if constant is None:
+        return encode_general(X, C, *dictionary, *ends, *functions, *start, tol, add_limit)
+    coded = _encode_quadratic(X, C, *dictionary, *ends, constant, *start)
+    left = np.flatnonzero(np.isinf(coded[3]))
+    if len(left) == 0:
+        return coded
+    X, C, start = X[left], C[left], _as_start(_rows(coded, left))
+    for array in (X, C, *start):
+        array.flags.writeable = False
+    general = encode_general(X, C, *dictionary, *ends, *functions, *start, tol, add_limit)
+    again = _encode_quadratic(X, C, *dictionary, *ends, constant, *_as_start(general))
+    better = np.flatnonzero(np.isfinite(again[3]))
+    return _replaced(coded, left, _replaced(general, better, _rows(again, better)))
+
+
+def _encode_quadratic(X, C, D, G, G_screen, low, high, constant, start_indptr, start_indices, start_data):
+    """The arrays to work in, and the call."""
+    r = len(D)
+    longest = int(np.max(np.diff(start_indptr), initial=0))
+    room = min(r, max(_ROOM, longest + _ROOM // 2)) + 1
+    bits = np.empty((2, max(r, room) + 8), np.int32 if C.itemsize == 4 else np.int64)
+    rows = np.empty((room, room + 8), C.dtype)
+    table = rows.view()
+    table.flags.writeable = False
+    return encode_quadratic(
+        X, C, D, G, G_screen, low, high, constant, start_indptr, start_indices, start_data, bits, rows, table
+    )
+
+
+def _as_start(coded):
+    counts, indices, data, _ = coded
+    arrays = np.concatenate([[0], np.cumsum(counts)]), indices, data
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+def _rows(coded, rows):
+    """Some samples of what a kernel returned."""
+    counts, indices, data, gaps = coded
+    ends = np.cumsum(counts)
+    lengths = counts[rows]
+    entries = np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+    return lengths, indices[entries], data[entries], gaps[rows]
+
+
+def _replaced(coded, rows, others):
+    """What a kernel returned, with some samples of another call."""
+    source = np.arange(len(coded[0]))
+    source[rows] = len(source) + np.arange(len(rows))
+    return _rows(tuple(np.concatenate(pair) for pair in zip(coded, others, strict=True)), source)
