@@ -28,6 +28,7 @@ _PIVOT = 1e-10  # … so is a support with a smaller pivot
 _TIE = 1e-13  # violations below this share of ‖x‖ are rounding error: the atom is on the edge of ∂g(0)
 _ROUNDS = 30  # screenings of all atoms, and …
 _HALVINGS = 30  # shares tried to have few enough atoms at hand, and …
+_FUTILE = 16  # samples left, and more than half of all: the rest of a chunk is left, too
 _STEPS = 6  # … steps for each atom at hand, before a sample is left to the general method
 WHOLE = 256  # of so many atoms all are at hand
 _SHARE = 0.2  # atoms are at hand when they violate optimality by this share of the largest violation
@@ -219,7 +220,8 @@ def _gather(source, atoms, w, target):
 
 @part
 def _walk(
-    work, ints, near, violation, bits, table, rows, atoms, whole, inverse, G, D, x, low, high, curv, k, w, stop, far
+    work, ints, near, violation, bits, table, rows, atoms, whole, inverse, G, D, x, low, high, curv, k, w, stop, far,
+    longest,
 ):  # fmt: skip
     """Let atoms at hand enter and leave until none violates optimality by more than ``stop``.
 
@@ -236,7 +238,7 @@ def _walk(
         entering = _largest_violation(near, violation, bits, w, mask)
         if entering < 0 or violation[entering] <= stop:
             return k, True
-        if k + 2 > codes.shape[0]:
+        if k >= longest:
             return k, False
         if not whole:
             atom = atoms[entering]
@@ -390,14 +392,15 @@ def _join_tied(found, n_tied, ints, k):
 
 @kernel
 def encode_quadratic(
-    X, C, D, G, G_screen, low, high, curv, start_indptr, start_indices, start_data, bits, rows, table
+    X, C, D, G, G_screen, low, high, curv, start_indptr, start_indices, start_data, bits, rows, table, longest
 ):  # fmt: skip
     """Codes of a few samples, as far as this method reaches.
 
     All atoms are screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom that rounding
     could hide is looked at in double precision. There is room to work in ``bits``, two rows of r or more whole numbers
-    as long as those of C, and in ``rows``, of the type of C, with one row for each atom that may be at hand; ``table`` is
-    a read-only view of it.
+    as long as those of C, and in ``rows``, of the type of C, with one row for each atom that may be at hand; ``table``
+    is a read-only view of it. Supports of more than ``longest`` atoms are left, and so is the
+    rest of a chunk of which most samples are.
 
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample, which is
     infinite where the sample is left to the general method; what is stored for it is a start.
@@ -420,17 +423,20 @@ def encode_quadratic(
     atoms, inverse, A = np.zeros(room + 8, np.uint32), np.zeros((room, room + 8)), np.zeros((room, room + 8))
     counts, gaps = np.zeros(n, np.int64), np.zeros(n)
     indices, data = np.empty(16 * n, np.int32), np.empty(16 * n, X.dtype)
-    nnz = 0
+    nnz = n_left = 0
+    futile = False
     codes, member, order = work[_CODE], ints[_MEMBER], ints[_ORDER]
     for i in range(n):
         x, c = X[i], C[i]
         norm = euclidean(x)
         tie = _TIE * norm
-        first, last = start_indptr[i], min(start_indptr[i + 1], start_indptr[i] + room - 1)
-        k = _load_start(work, ints, D, x, low, high, curv, start_indices, start_data, first, last)
+        first, last = start_indptr[i], start_indptr[i + 1]
+        skipped = futile or last - first > longest
+        k = 0 if skipped else _load_start(work, ints, D, x, low, high, curv, start_indices, start_data, first, last)
         solved = inverted = repeated = False
+        restarts = 0
         mass = 0.0
-        for _ in range(_ROUNDS):
+        for _ in range(0 if skipped else _ROUNDS):
             regular, left = True, -1
             while k > 0 and regular and left != k:
                 k, inverted = left if left >= 0 else k, inverted and left < 0
@@ -441,7 +447,9 @@ def encode_quadratic(
             for s in range(k):
                 mass += abs(codes[s])
                 smallest = min(smallest, abs(codes[s]))
-            if not (regular and mass < far):
+            if not regular and restarts < 1:  # a start with atoms that depend on one another
+                k, inverted, restarts, mass, smallest = 0, False, 1, 0.0, FAR
+            elif not (regular and mass < far):
                 break
             margin = unit * ((m + k + 5) * norm + (k + 3) * mass)
             for j in range(r):
@@ -475,7 +483,7 @@ def encode_quadratic(
             if inverted:
                 k, inverted = _walk(
                     work, ints, near, near_violation, bits[1], at_hand, rows, atoms, all_at_hand, inverse, G, D, x,
-                    low, high, curv, k, w, 2 * margin, far,
+                    low, high, curv, k, w, 2 * margin, far, longest,
                 )  # fmt: skip
             if whole:
                 for s in range(k if all_at_hand else r):
@@ -483,13 +491,19 @@ def encode_quadratic(
                     near[_LOW, j], near[_HIGH, j] = low_screen[j], high_screen[j]
             if not inverted:
                 break
-        if nnz + k > data.shape[0]:
-            larger = max(2 * data.shape[0], nnz + k)
+        counts[i] = last - first if skipped else k
+        if nnz + counts[i] > data.shape[0]:
+            larger = max(2 * data.shape[0], nnz + counts[i])
             indices, data = lengthened(indices, nnz, larger), lengthened(data, nnz, larger)
-        _sort_places(ints, k)
-        counts[i] = k
-        for t in range(k):
-            indices[nnz], data[nnz] = member[order[t]], codes[order[t]]
-            nnz += 1
+        if skipped:
+            for s in range(first, last):
+                indices[nnz + s - first], data[nnz + s - first] = start_indices[s], start_data[s]
+        else:
+            _sort_places(ints, k)
+            for t in range(k):
+                indices[nnz + t], data[nnz + t] = member[order[t]], codes[order[t]]
+        nnz += counts[i]
         gaps[i] = rounding * (1 + mass / norm if norm > 0 else 1) if solved else np.inf
+        n_left += not solved
+        futile = n_left > _FUTILE and 2 * n_left > i + 1
     return counts, indices[:nnz], data[:nnz], gaps
