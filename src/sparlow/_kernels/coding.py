@@ -23,7 +23,7 @@ from .algebra import (
     subtract_multiple,
 )
 from .compilation import kernel, part
-from .quadratic import encode_quadratic
+from .quadratic import WHOLE, encode_quadratic
 from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
@@ -31,7 +31,7 @@ _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
-_LONG = 32  # supports of more atoms are found by the general method, whatever the prior
+_LONG, _LONG_OF_MANY = 32, 20  # supports of more atoms are found by the general method; the latter for r > WHOLE
 _ROOM = 128  # atoms at hand in the method for quadratic priors
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
@@ -357,8 +357,10 @@ def _settle(work, ints, gram, factor, w, low, high, derivative, curvature, param
             for s in range(k):
                 if not step[s] * codes[s] > 0:
                     return FAR
-                codes[s] = step[s]
-        last = 0 if quadratic else (_CHORDS if stage == 1 else 2)
+            for s in range(k):
+                work[_CODE, support[s]] = step[s]
+            return 0.0
+        last = _CHORDS if stage == 1 else 2
         for turn in range(last + 1):
             largest = 0.0
             for s in range(k):
@@ -438,7 +440,7 @@ def _store_sorted(atoms, codes, w, indices, data, first):
 @kernel
 def encode_general(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
-    start_indptr, start_indices, start_data, tol, add_limit, quadratic,
+    start_indptr, start_indices, start_data, tol, add_limit, quadratic, bits,
 ):  # fmt: skip
     """Codes of a few samples for any prior, exact to ``tol`` · ‖x‖.
 
@@ -447,18 +449,19 @@ def encode_general(
     as rounding could hide a violation, so the result is exact all the same. ``add_limit`` atoms may join at a time,
     more where supports are large. At the end the codes settle on what does not depend on the start, bit for bit; but
     supports may depend on it where an atom violates optimality by less than a thousandth of the tolerance. Where the
-    prior is ``quadratic`` on either side of zero, that takes a single step.
+    prior is ``quadratic`` on either side of zero, that takes a single step. ``bits`` is room for r whole numbers as
+    long as those of C.
 
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample.
     """
     n, m = X.shape
     r = D.shape[0]
     work = np.empty((9, r))
-    ints = np.empty((6, r), np.int64)
+    ints = np.empty((6, r + 1), np.int64)
     for a in range(r):
         ints[_LOADED, a] = -1
-    z = np.empty(r, C.dtype)
-    violations = np.empty(r, C.dtype)
+    z = bits.view(C.dtype)
+    violations = np.empty(r + 1, C.dtype)
     far = FAR_SINGLE if C.itemsize == 4 else FAR
     low_screen, high_screen = np.empty(r, C.dtype), np.empty(r, C.dtype)
     for a in range(r):
@@ -494,9 +497,10 @@ def encode_general(
                     break
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
                 worst = screen(
-                    C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], work[_TRIAL], z
-                )
-                complete = worst <= -margin or w == r
+                    C[i], G_screen, atoms, codes, w, low_screen, high_screen, margin, ints[_SUPPORT], work[_TRIAL], z,
+                    bits,
+                )  # fmt: skip
+                complete = worst < 0 or w == r
                 if complete:
                     break
                 limit = max(add_limit, k // 2)
@@ -537,61 +541,50 @@ def encode_general(
 # ── samples under any prior ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def encode_chunk(
-    X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters, constant,
-    start_indptr, start_indices, start_data, tol, add_limit,
-):  # fmt: skip
+def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
     """Codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
 
-    Where the prior is quadratic on either side of zero, ``constant`` holds its curvatures g″ per atom, and
-    :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed back to it where
-    supports are short, so that which of the two computes the codes depends on nothing but their number. Otherwise
-    ``constant`` is None.
+    After ``parameters`` comes ``constant``. Where the prior is quadratic on either side of zero it holds the curvatures
+    g″ per atom, and :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed
+    back to it where supports are short, so that which of the two computes the codes depends on nothing but their
+    number. Otherwise ``constant`` is None.
     """
-    functions = (value, derivative, curvature, minimiser, parameters)
-    dictionary, ends, start = (D, G, G_screen), (low, high), (start_indptr, start_indices, start_data)
+    *functions, constant, start_indptr, start_indices, start_data, tol, add_limit = prior_and_start
+    dictionary, start = (D, G, G_screen, low, high), (start_indptr, start_indices, start_data)
+    bits = _bits(C, len(D))
     if constant is None:
-        return encode_general(X, C, *dictionary, *ends, *functions, *start, tol, add_limit, False)
-    coded = _encode_quadratic(X, C, *dictionary, *ends, constant, *start)
+        return encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, False, bits)
+    coded = _encode_quadratic(X, C, dictionary, constant, start)
     left = np.flatnonzero(np.isinf(coded[3]))
     if len(left) == 0:
         return coded
     X, C = _frozen(X[left], C[left])
     start = _as_start(_rows(coded, left))
-    general = encode_general(X, C, *dictionary, *ends, *functions, *start, tol, add_limit, True)
-    short = np.flatnonzero(general[0] <= _LONG)
-    again = _encode_quadratic(
-        *_frozen(X[short], C[short]), *dictionary, *ends, constant, *_as_start(_rows(general, short))
-    )
+    general = encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, True, bits)
+    short = np.flatnonzero(general[0] <= _longest(len(D)))
+    X, C = _frozen(X[short], C[short])
+    again = _encode_quadratic(X, C, dictionary, constant, _as_start(_rows(general, short)))
     better = np.isfinite(again[3])
     return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
 
 
-def _encode_quadratic(X, C, D, G, G_screen, low, high, constant, start_indptr, start_indices, start_data):
+def _longest(r):
+    """The longest support that is left to the method for quadratic priors."""
+    return _LONG if r <= WHOLE else _LONG_OF_MANY
+
+
+def _encode_quadratic(X, C, dictionary, constant, start):
     """The arrays to work in, and the call."""
-    r = len(D)
+    r = len(dictionary[0])
     room = min(r, _ROOM) + 1
-    bits = np.empty((2, max(r, room) + 8), np.int32 if C.itemsize == 4 else np.int64)
-    rows = np.empty((room, room + 8), C.dtype)
-    table = rows.view()
-    table.flags.writeable = False
-    return encode_quadratic(
-        X,
-        C,
-        D,
-        G,
-        G_screen,
-        low,
-        high,
-        constant,
-        start_indptr,
-        start_indices,
-        start_data,
-        bits,
-        rows,
-        table,
-        min(_LONG, room - 1),
-    )
+    bits, rows = _bits(C, (2, max(r, room) + 8)), np.empty((room, room + 8), C.dtype)
+    table = _frozen(rows.view())[0]
+    return encode_quadratic(X, C, *dictionary, constant, *start, bits, rows, table, min(_longest(r), room - 1))
+
+
+def _bits(C, shape):
+    """Room for the bits of numbers like those of C."""
+    return np.empty(shape, np.int32 if C.itemsize == 4 else np.int64)
 
 
 def _frozen(*arrays):

@@ -28,7 +28,7 @@ _PIVOT = 1e-10  # … so is a support with a smaller pivot
 _TIE = 1e-13  # violations below this share of ‖x‖ are rounding error: the atom is on the edge of ∂g(0)
 _ROUNDS = 30  # screenings of all atoms, and …
 _HALVINGS = 30  # shares tried to have few enough atoms at hand, and …
-_FUTILE = 16  # samples left, and more than half of all: the rest of a chunk is left, too
+_FUTILE = 16  # samples left, and more than a third of all: the rest of a chunk is left, too
 _STEPS = 6  # … steps for each atom at hand, before a sample is left to the general method
 WHOLE = 256  # of so many atoms all are at hand
 _SHARE = 0.2  # atoms are at hand when they violate optimality by this share of the largest violation
@@ -487,8 +487,8 @@ def encode_quadratic(
                 )  # fmt: skip
             if whole:
                 for s in range(k if all_at_hand else r):
-                    j = member[s] if all_at_hand else np.uint32(s)
-                    near[_LOW, j], near[_HIGH, j] = low_screen[j], high_screen[j]
+                    column = member[s] if all_at_hand else np.uint32(s)
+                    near[_LOW, column], near[_HIGH, column] = low_screen[column], high_screen[column]
             if not inverted:
                 break
         counts[i] = last - first if skipped else k
@@ -505,5 +505,5 @@ def encode_quadratic(
         nnz += counts[i]
         gaps[i] = rounding * (1 + mass / norm if norm > 0 else 1) if solved else np.inf
         n_left += not solved
-        futile = n_left > _FUTILE and 2 * n_left > i + 1
+        futile = n_left > _FUTILE and 3 * n_left > i + 1
     return counts, indices[:nnz], data[:nnz], gaps

@@ -27,10 +27,12 @@ def subtract_rows(table, rows, factors, k, z, w):
 
 
 @part
-def screen(c, gram, atoms, codes, w, low, high, support, values, z):
+def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits):
     """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
 
-    From z = c − φG, in place of z: the distance to the interval, negative inside it. Members of the set get −∞.
+    From z = c − φG, in place of z: the distance to the interval, negative inside it, plus ``margin``, its rounding
+    error. Members of the set get −1. ``bits`` are those of z as whole numbers: above zero they compare as the numbers
+    do, many at a time, so they tell the largest. Returns −1 if all are negative.
     """
     r = z.shape[0]
     for j in range(r):
@@ -41,27 +43,30 @@ def screen(c, gram, atoms, codes, w, low, high, support, values, z):
             support[k], values[k] = atoms[a], codes[a]
             k += 1
     subtract_rows(gram, support, values, k, z, r)
-    far = FAR_SINGLE if z.itemsize == 4 else FAR
     for j in range(r):
-        z[j] = max(z[j] - high[j], low[j] - z[j])
+        above, below = z[j] - high[j], low[j] - z[j]
+        z[j] = (above if above > below else below) + margin
     for a in range(w):
-        z[atoms[a]] = -far
-    worst = z[0]
+        z[atoms[a]] = -1
+    worst = bits[0]
     for j in range(r):
-        worst = max(worst, z[j])
-    return worst
+        worst = max(worst, bits[j])
+    if worst < 0:
+        return z.dtype.type(-1)
+    j = 0
+    while bits[j] != worst:
+        j += 1
+    return z[j]
 
 
 @part
 def select(z, worst, margin, limit, candidates, violations):
-    """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
-    cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
+    """The atoms of largest violation, about ``limit`` of them; both it and z are with the ``margin`` for rounding."""
+    cut = margin + z.dtype.type(_ADD_SHARE) * (worst - margin) if worst > margin else worst * 0
     n = 0
     for j in range(z.shape[0]):
-        if z[j] >= cut:
-            candidates[n] = j
-            violations[n] = z[j]
-            n += 1
+        candidates[n], violations[n] = j, z[j]
+        n += z[j] >= cut
     for _ in range(_HALVINGS):
         if n <= limit or not cut < worst:
             break
