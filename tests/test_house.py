@@ -151,6 +151,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
         "LDA-SparLow",
         "MFA-SparLow",
         "SparLow, defaults",
+        "SparLow, patches",
     ]
     assert min(min(row.accuracies().values()) for row in rows) > 0.8
     said = capsys.readouterr().out
