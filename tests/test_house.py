@@ -202,6 +202,8 @@ PAGES = [
     "README.md",
     "docs/guide.md",
     "docs/add_a_criterion.md",
+    "docs/add_a_prior.md",
+    "docs/classifiers.md",
     "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
