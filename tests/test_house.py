@@ -11,6 +11,7 @@ import tomllib
 import numpy as np
 import pytest
 
+import sparlow
 from tests import cases
 
 SOURCE = cases.ROOT / "src" / "sparlow"
@@ -110,6 +111,40 @@ with event.install_recorder("numba:compile") as recorder:
 print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
 """
     assert json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) == [0, False]
+
+
+TOP = "Coder DictionaryLearner SparLow TraceQuotient encode load objective optimality_gap pullback save trace_ratio"
+ROOMS = "classifiers criteria images plots priors solvers views"
+
+
+def test_top_level_has_few_names_and_the_modules_as_attributes():
+    assert set(sparlow.__all__) == {*TOP.split(), *ROOMS.split()} == set(dir(sparlow))
+    for name in sparlow.__all__:
+        assert getattr(sparlow, name).__doc__
+    for name in ("LDA", "ElasticNet", "Shifts", "load_model"):  # of scikit-learn's names, or in a module of their own
+        assert not hasattr(sparlow, name)
+    with pytest.raises(AttributeError, match="no attribute 'datasets'"):
+        sparlow.datasets  # noqa: B018
+
+
+def test_heavy_modules_are_imported_when_they_are_asked_for():
+    """So that ``import sparlow`` takes little longer than scikit-learn's estimators and the compiler together."""
+    code = """
+import sys, time, json
+began = time.perf_counter()
+import numba, scipy.sparse, scipy.linalg, sklearn.callback, sklearn.linear_model, sklearn.model_selection
+import sklearn.neighbors, sklearn.pipeline, sklearn.svm, sklearn.tree
+others = time.perf_counter()
+import sparlow
+ours = time.perf_counter()
+early = [name for name in ("images", "classifiers", "plots", "app") if f"sparlow.{name}" in sys.modules]
+libraries = [name for name in ("matplotlib", "PIL", "skops", "pynndescent") if name in sys.modules]
+sparlow.classifiers, sparlow.images
+print(json.dumps([early, libraries, (ours - others) / (others - began)]))
+"""
+    found = [json.loads(run(code)) for _ in range(3)]
+    assert all((early, libraries) == ([], []) for early, libraries, _ in found)
+    assert min(share for _, _, share in found) < 0.5
 
 
 def test_second_process_compiles_no_kernel_whatever_the_prior_and_the_layout(tmp_path):
@@ -217,7 +252,7 @@ def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```(?:\n\nprints\n\n```\n(.*?)```)?", text, re.DOTALL)
     assert blocks
-    names = {}
+    names = {"__name__": "__main__"}
     for code, promised in blocks:
         exec(compile(code, page, "exec"), names)
         said = capsys.readouterr().out
