@@ -18,7 +18,8 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["_kernels", "parallel", "messages", "files", "labels"],
+    ["messages"],
+    ["_kernels", "parallel", "files", "labels"],
     ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
     ["graphs", "views", "coding", "optimize"],
     ["coded", "dictionaries"],
@@ -127,6 +128,7 @@ def test_top_level_has_few_names_and_the_modules_as_attributes():
         sparlow.datasets  # noqa: B018
 
 
+@pytest.mark.slow
 def test_heavy_modules_are_imported_when_they_are_asked_for():
     """So that ``import sparlow`` takes little longer than scikit-learn's estimators and the compiler together."""
     code = """
@@ -147,6 +149,7 @@ print(json.dumps([early, libraries, (ours - others) / (others - began)]))
     assert min(share for _, _, share in found) < 0.5
 
 
+@pytest.mark.slow
 def test_second_process_compiles_no_kernel_whatever_the_prior_and_the_layout(tmp_path):
     code = """
 import sys, numpy as np, scipy.sparse as sp, json
@@ -175,6 +178,7 @@ print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})
     assert not any(kernel in name for name in second for kernel in kernels)
 
 
+@pytest.mark.slow
 def test_joint_learning_example_runs(tmp_path, capsys):
     rows = cases.load_example("joint_learning").main(tmp_path, n_samples=400, max_iter=2)
     assert [row.name for row in rows] == [
@@ -194,6 +198,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
     assert "MFA-SparLow" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_generalisation_example_runs(tmp_path):
     settings = ("defaults", "plain quotient", "plain quotient, tiny shrinkage")
     path = tmp_path / "curves.png"
@@ -203,6 +208,7 @@ def test_generalisation_example_runs(tmp_path):
     assert path.exists()
 
 
+@pytest.mark.slow
 def test_coding_example_runs(tmp_path):
     accuracies, losses = cases.load_example("codes_of_digits").main(tmp_path, steps=3)
     assert np.all(np.diff(losses) < 0)
@@ -210,6 +216,7 @@ def test_coding_example_runs(tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 4
 
 
+@pytest.mark.slow
 def test_pictures_example_runs(tmp_path, capsys):
     accuracies = cases.load_example("pictures").main(tmp_path)
     floor, *others = accuracies.values()
@@ -218,6 +225,7 @@ def test_pictures_example_runs(tmp_path, capsys):
     assert (tmp_path / "pictures.png").exists()
 
 
+@pytest.mark.slow
 def test_prior_example_runs(capsys):
     cases.load_example("own_prior").main()
     assert "e-1" in capsys.readouterr().out
@@ -246,6 +254,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     text = (cases.ROOT / page).read_text()

@@ -32,6 +32,7 @@ from sparlow.app import main
 from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
+from sparlow.estimators import learning
 from sparlow.images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
 from tests import cases
@@ -168,13 +169,13 @@ def test_ctrl_c_while_saving_loses_nothing(place, tmp_path, capsys, monkeypatch)
 
 
 def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
-    state = SparLow._state
+    transduced = learning.transduced
 
-    def again(*arguments):
+    def again(*arguments):  # after the last step
         signal.raise_signal(signal.SIGINT)
-        return state(*arguments)
+        return transduced(*arguments)
 
-    monkeypatch.setattr(SparLow, "_state", again)
+    monkeypatch.setattr(learning, "transduced", again)
     learn = fit_command.learn
 
     def first(model, dataset, terminal, interrupts):
@@ -189,7 +190,7 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
             pass
 
     monkeypatch.setattr(fit_command, "learn", first)
-    words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1"]
+    words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1", "--no-early-stopping", "--embedding", "orthonormal"]
     assert main(["fit", str(place / "data.npz"), "-o", str(tmp_path / "m.sparlow"), *words]) == 130
     model = load(tmp_path / "m.sparlow")
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 1)
