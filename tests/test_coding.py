@@ -34,6 +34,12 @@ def dense_gap(X, D, prior, codes):
     return np.max(np.where(phi != 0, on, np.maximum(off, 0)), axis=1) / np.linalg.norm(X, axis=1)
 
 
+def assert_same_bits(codes, others):
+    np.testing.assert_array_equal(codes.indptr, others.indptr)
+    np.testing.assert_array_equal(codes.indices, others.indices)
+    np.testing.assert_array_equal(codes.data, others.data)
+
+
 @small
 @pytest.mark.parametrize("name", cases.PRIORS)
 def test_codes_are_optimal_for_every_prior(name):
@@ -224,10 +230,64 @@ def test_same_bits_for_any_number_of_threads():
     X, D = cases.gaussian(1500, 30, 200)
     one = encode(X, D, ElasticNet(0.05), n_jobs=1)
     for n_jobs in (None, 2, 5, -1):
-        many = encode(X, D, ElasticNet(0.05), n_jobs=n_jobs)
-        np.testing.assert_array_equal(one.indptr, many.indptr)
-        np.testing.assert_array_equal(one.indices, many.indices)
-        np.testing.assert_array_equal(one.data, many.data)
+        assert_same_bits(encode(X, D, ElasticNet(0.05), n_jobs=n_jobs), one)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(cases.PRIORS),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    shape=st.sampled_from([(1, 1), (8, 3), (8, 60), (30, 60), (12, 300)]),
+    first=st.integers(1, 39),
+    seed=st.integers(0, 10_000),
+)
+def test_codes_depend_on_nothing_but_sample_dictionary_and_prior(name, dtype, shape, first, seed):
+    rng = np.random.default_rng(seed)
+    m, r = shape
+    D = cases.unit(rng.standard_normal((r, m))).astype(dtype)
+    X = cases.unit(rng.standard_normal((40, m))).astype(dtype)
+    prior = cases.priors(r)[name]
+    cold = encode(X, D, prior)
+    moved = cases.unit(D + 0.05 * rng.standard_normal(D.shape))
+    assert_same_bits(encode(X, D, prior, start=encode(X, moved, prior)), cold)
+    anywhere = sp.csr_array(rng.standard_normal((40, r)) * (rng.random((40, r)) < 0.3))
+    assert_same_bits(encode(X, D, prior, start=anywhere), cold)
+    assert_same_bits(encode(X[first:], D, prior), cold[first:])
+    assert_same_bits(encode(X[first : first + 1], D, prior), cold[[first]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("l1", "l2"), [(0.1, 0.1), (0.02, 1e-3), (0.05, 0.0)])
+def test_codes_of_patches_keep_their_bits_whatever_the_start(l1, l2, dtype):
+    """Short supports and long ones, which other methods find."""
+    rng = np.random.default_rng(0)
+    X = cases.unit(load_digits().data)[:700].astype(dtype)
+    D = cases.unit(X[rng.choice(len(X), 400, replace=False)] + 0.02 * rng.standard_normal((400, 64))).astype(dtype)
+    prior = ElasticNet(l1, l2)
+    cold = encode(X, D, prior)
+    moved = cases.unit(D + 0.01 * rng.standard_normal(D.shape))
+    assert_same_bits(encode(X, D, prior, start=encode(X, moved, prior)), cold)
+    assert_same_bits(encode(X[300:], D, prior), cold[300:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_codes_on_the_edge_keep_their_bits_whatever_the_start(dtype):
+    """Samples whose correlations are exactly on the edge of ∂g(0), and atoms that occur twice."""
+    X = np.array([[0.5, 0.25, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25], [1.0, -0.25, 0.5, 0.0]], dtype)
+    D = np.vstack([np.eye(4), np.eye(4)[:2]]).astype(dtype)
+    rng = np.random.default_rng(0)
+    for prior in (ElasticNet(0.25, 0.5), ElasticNet(0.25, 0.0), ElasticNet(0.125, 0.0)):
+        cold = encode(X, D, prior)
+        for _ in range(20):
+            start = sp.csr_array(rng.standard_normal((3, 6)) * (rng.random((3, 6)) < 0.5))
+            assert_same_bits(encode(X, D, prior, start=start), cold)
+
+
+def test_what_single_precision_cannot_hold_is_warned_of():
+    """Codes of the KL prior are so stiff here that rounding them to float32 violates optimality."""
+    X, D = cases.gaussian(4, 10, 20)
+    with pytest.warns(ConvergenceWarning, match="did not reach"):
+        encode((1e-4 * X).astype(np.float32), D, KLDivergence(1.0))
 
 
 def test_same_codes_for_any_layout(tmp_path):

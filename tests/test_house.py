@@ -163,6 +163,7 @@ if sys.argv[1:]:
     X = np.asfortranarray(X)
     prior = KLDivergence(0.1, threshold=0.1)
 with event.install_recorder("numba:compile") as recorder:
+    encode(X, X, KLDivergence(0.1))  # quadratic priors have a kernel of their own
     codes = encode(X, X, prior)
     codes.indices, codes.indptr = codes.indices.astype(np.int64), codes.indptr.astype(np.int64)
     codes.data.flags.writeable = False
@@ -172,8 +173,8 @@ with event.install_recorder("numba:compile") as recorder:
 print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})))
 """
     first, second = (json.loads(run(code, *words, NUMBA_CACHE_DIR=str(tmp_path))) for words in ([], ["other"]))
-    assert any("encode_chunk" in name for name in first)
-    kernels = ("chunk", "products", "solve", "update", "accumulate")
+    assert all(any(kernel in name for name in first) for kernel in ("encode_general", "encode_quadratic"))
+    kernels = ("encode", "chunk", "products", "solve", "update", "accumulate")
     assert all(any(kernel in name for name in first) for kernel in kernels)
     assert not any(kernel in name for name in second for kernel in kernels)
 

@@ -133,6 +133,19 @@ def test_singular_systems_stay_finite():
     assert np.all(np.isfinite(pullback(X, twice, prior, halves, np.ones((5, 6)))))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_dependent_atoms_in_use_stay_finite(dtype):
+    """Supports of 60 atoms in 8 dimensions without curvature: all but 8 depend on others."""
+    X, D = cases.gaussian(30, 8, 30, seed=1)
+    twice = np.vstack([D, D])
+    W = np.random.default_rng(0).standard_normal((30, 60))
+    codes = encode(X.astype(dtype), twice, ElasticNet(1e-3, 0.1))
+    gradient = pullback(X.astype(dtype), twice, ElasticNet(1e-3, 0.0), codes, W)
+    assert np.diff(codes.indptr).max() > 30
+    assert np.all(np.isfinite(gradient))
+    assert np.abs(gradient).max() < 1e6
+
+
 def test_woodbury_equals_the_direct_solution():
     rng = np.random.default_rng(0)
     D, h, w = rng.standard_normal((30, 7)), rng.uniform(1e-3, 1e3, 30), rng.standard_normal(30)

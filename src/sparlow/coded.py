@@ -190,7 +190,7 @@ class Samples:
 
     def vectors(self, count: int, rng: np.random.RandomState) -> Any:
         """Return what atoms are learned from: the samples, or ``count`` of their views drawn at random."""
-        if self.views.whole:
+        if self.views.like_samples:
             return self.X
         each = max(1, min(self.views.n_views, -(-count // len(self))))
         some = rng.permutation(len(self))[: -(-count // each)]

@@ -71,6 +71,7 @@ class Coder:
         self.tol = _check_tol(tol)
         self.n_jobs = n_jobs
         self._numbers = _prior_numbers(prior, len(self.dictionary))
+        self._constant_curvature = prior.constant_curvature(len(self.dictionary))
         self._atoms: dict[str, _Atoms] = {}
 
     def __repr__(self) -> str:
@@ -127,7 +128,13 @@ class Coder:
         atoms = self._bound(X.dtype)
         parameters, low, high, dense = self._numbers
         narrowest = float(np.min(high - low))
-        common = (*frozen(low, high), *self.prior.compiled(), parameters)
+        constant = self._constant_curvature
+        common = (
+            *frozen(low, high),
+            *self.prior.compiled(),
+            parameters,
+            None if constant is None else frozen(constant)[0],
+        )
         add_limit = r if dense else _kernels.ADD_LIMIT
         tol = self.tol or _usual_tol(X.dtype)
 
@@ -246,7 +253,8 @@ def encode(
     prior : Prior
         For instance ``ElasticNet(0.1)``. With l2 = 0, l1 is ``alpha`` of scikit-learn's ``sparse_encode``.
     start : sparse matrix of shape (n, r), optional
-        Codes to start from, usually those of the same samples for a dictionary close to this one.
+        Codes to start from, usually those of the same samples for a dictionary close to this one. They change the time
+        that it takes, not the result; see the notes.
     tol : float, optional
         The optimality gap, relative to ‖x‖; 1e-9 by default, 1e-5 for float32.
     n_jobs : int, optional
@@ -261,6 +269,15 @@ def encode(
     -----
     ConvergenceWarning
         If samples did not reach ``tol``.
+
+    Notes
+    -----
+    A code is a function of its sample, the dictionary and the prior alone: with or without a start, alone or among
+    other samples, its bits are the same. For the elastic net supports are exact, not to ``tol``, and the codes are
+    computed from support and signs. Atoms on the edge of ∂g(0) to 1e-13·‖x‖ are decided on by a rule of their own. What
+    remains are samples that need singular systems (l2 = 0 and atoms that depend on one another): optimal codes are not
+    unique there. For priors with curvature, supports are exact to a thousandth of ``tol``, so that they may depend on
+    the start where a correlation is so close to the edge of ∂g(0).
 
     Examples
     --------
@@ -312,8 +329,8 @@ def pullback(
     Notes
     -----
     The codes are differentiable where no code is about to enter or leave the support. K is regular if g″ > 0, as for
-    the elastic net with l2 > 0. Where it is numerically singular (duplicate atoms in use and l2 = 0) pivots below
-    rounding are raised to it: the result is finite, one of the many generalised gradients.
+    the elastic net with l2 > 0. Where it is numerically singular (duplicate atoms in use and l2 = 0) atoms that depend
+    on others get β = 0: the result is finite, one of the many generalised gradients.
     Supports of more than m atoms, as of the KL prior, are solved by the Woodbury identity in m × m where all g″ are
     above 1e-6, by Cholesky factors otherwise.
 

@@ -128,6 +128,11 @@ class Bound:
         return self.maps is None
 
     @property
+    def like_samples(self) -> bool:
+        """Whether views are of the same kind as samples, so that atoms can be learned from these."""
+        return self.maps is None or (self.n_inputs(self.maps.shape[0]) == self.maps.shape[0] and not self.epsilon)
+
+    @property
     def n_cells(self) -> int:
         """The number of cells, C."""
         return 1 if self.weights is None else int(self.weights.shape[1])

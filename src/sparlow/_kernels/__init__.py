@@ -1,7 +1,8 @@
 """Compiled loops: every numba function of the library; arrays in, arrays out.
 
 Priors arrive as compiled scalar functions ``f(value, atom, parameters)`` (see :mod:`sparlow.priors`). They are passed
-as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors.
+as C callbacks, whose type does not depend on the prior, so one compiled kernel on disk serves all priors; those that
+are quadratic on either side of zero have a kernel of their own, without callbacks.
 
 Numba compiles a kernel afresh when the file of the kernel changes, not when a part imported from another file does:
 after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch the files that use it.

@@ -5,6 +5,8 @@ correlations of the residual, ``z = D (x − φD) = c − φG``. A code is optim
 zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 """
 
+import math
+
 import numpy as np
 
 from .algebra import (
@@ -15,11 +17,13 @@ from .algebra import (
     dot,
     euclidean,
     extend_factor,
+    lengthened,
     shrink_factor,
     solve_factored,
     subtract_multiple,
 )
 from .compilation import kernel, part
+from .quadratic import WHOLE, encode_quadratic
 from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
@@ -27,12 +31,17 @@ _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
+_LONG, _LONG_OF_MANY = 32, 20  # supports of more atoms are found by the general method; the latter for r > WHOLE
+_ROOM = 128  # atoms at hand in the method for quadratic priors
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
 _ROUNDS = 1000  # additions to the working set, and …
 _NEWTON = 100  # … rounds within it, and …
 _STEPS = 4  # … so many Newton steps for each of its atoms, before a sample is given up, as it is …
 _FAILURES = 10  # … when so many working sets were not solved
+_FINE = 1e-3  # share of the tolerance that working sets are solved to, so that supports do not depend on the way …
+_PATIENCE = 5  # … unless it takes more rounds than this
+_DIGITS, _CHORDS = 4096, 6  # what a code is rounded to, and steps from there that reach all digits
 _TRUSTED = 1e6  # an objective whose terms are larger than ‖x‖² by this is rounding error
 
 _MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
@@ -254,20 +263,20 @@ def _newton_step(
 
 @part
 def _solve_working_set(
-    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, tol, floor,
-    energy,
+    work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, goal, tol,
+    floor, energy,
 ):  # fmt: skip
     """Coordinate steps bring codes in, Newton steps solve for those that are in, until the set is optimal to ``tol``.
 
-    A refused Newton step is followed by a sweep over everything, which always descends, and by a new factor: pivots
-    that were raised stay in the rows that are kept.
+    After a few rounds the larger ``goal`` will do. A refused Newton step is followed by a sweep over everything, which
+    always descends, and by a new factor: pivots that were raised stay in the rows that are kept.
     """
     atoms, codes, resid = ints[_ATOM], work[_CODE], work[_RESID]
     _residual_correlations(codes, work[_CORR], gram, w, resid)
     gap = 0.0
     outcome = _MINIMISED
     left_over = _STEPS * (w + 10)
-    for _ in range(_NEWTON):
+    for turn in range(_NEWTON):
         _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome == _REFUSED)
         outcome, left = _SIGN_CHANGED, FAR
         for _ in range(w + 10):
@@ -284,9 +293,94 @@ def _solve_working_set(
         for a in range(w):
             if codes[a] == 0 or work[_STIFFNESS, a] > _STIFF or left == FAR:
                 gap = max(gap, _violation(codes[a], resid[a], atoms[a], low, high, derivative, parameters))
-        if gap <= tol or left_over <= 0:
+        if gap <= tol or (gap <= goal and turn >= _PATIENCE) or left_over <= 0:
             break
     return gap, n_kept
+
+
+# ── one sample: codes that do not depend on the way to them ─────────────────────────────────────────────────────────
+
+
+@part
+def _rounded(code):
+    """A code with few digits, so that nearly equal ones become equal."""
+    mantissa, exponent = math.frexp(code)
+    return math.ldexp(round(mantissa * _DIGITS) / _DIGITS, exponent)
+
+
+@part
+def _sort_support(ints, codes, w):
+    """The support in the order of its atoms; returns its size."""
+    atoms, support = ints[_ATOM], ints[_SUPPORT]
+    k = 0
+    for a in range(w):
+        if codes[a] != 0:
+            t = k
+            while t > 0 and atoms[support[t - 1]] > atoms[a]:
+                support[t] = support[t - 1]
+                t -= 1
+            support[t] = a
+            k += 1
+    return k
+
+
+@part
+def _settle(work, ints, gram, factor, w, low, high, derivative, curvature, parameters, floor, quadratic):
+    """Compute the codes once more, so that they depend on their support and the data alone, not on the start.
+
+    Two ways to the optimum end at codes that differ by rounding errors. With few digits they are equal, and from there
+    Newton steps in the order of the atoms take the same way. All of these use the matrix of the first: it is nearly
+    that of the optimum, so each step gains about as many digits as were kept. First, the codes are made as exact as
+    rounding allows, or they might differ in the digits that are kept. Where the prior is ``quadratic`` on either side
+    of zero, one system gives the codes from their signs.
+
+    Returns the largest violation on the support, and FAR if a code changed its sign on the way, which leaves the codes
+    as they were.
+    """
+    atoms, support = ints[_ATOM], ints[_SUPPORT]
+    codes, step, curv = work[_TRIAL], work[_STEP], work[_CURV]
+    k = _sort_support(ints, work[_CODE], w)
+    for s in range(k):
+        codes[s] = work[_CODE, support[s]]
+    largest = 0.0
+    for stage in range(1 if quadratic else 2):
+        for s in range(k):
+            if stage == 1:
+                codes[s] = _rounded(codes[s])
+            curv[s] = curvature(codes[s], atoms[support[s]], parameters)
+        extend_factor(gram, support, curv, k, factor, ints[_KEPT], work[_KEPT_CURV], 0, floor, -FAR)
+        if quadratic:
+            for s in range(k):
+                atom = atoms[support[s]]
+                step[s] = work[_CORR, support[s]] - (high[atom] if codes[s] > 0 else low[atom])
+            solve_factored(factor, step, k)
+            for s in range(k):
+                if not step[s] * codes[s] > 0:
+                    return FAR
+            for s in range(k):
+                work[_CODE, support[s]] = step[s]
+            return 0.0
+        last = _CHORDS if stage == 1 else 2
+        for turn in range(last + 1):
+            largest = 0.0
+            for s in range(k):
+                row, a = gram[support[s]], support[s]
+                total = work[_CORR, a] - derivative(codes[s], atoms[a], parameters)
+                for t in range(k):
+                    total -= codes[t] * row[support[t]]
+                step[s] = total
+                largest = max(largest, abs(total))
+            if turn == last:
+                break
+            solve_factored(factor, step, k)
+            for s in range(k):
+                changed = codes[s] + step[s]
+                if not changed * codes[s] > 0:
+                    return FAR
+                codes[s] = changed
+    for s in range(k):
+        work[_CODE, support[s]] = codes[s]
+    return largest
 
 
 # ── one sample: which atoms belong to the working set ───────────────────────────────────────────────────────────────
@@ -304,8 +398,8 @@ def _load(ints, work, w, n_new, x, D, G, gram):
         work[_STIFFNESS, a] = 0
         if a >= same:
             source, row = G[atoms[a]], gram[a]
-            for b in range(a + 1):
-                row[b] = source[atoms[b]]
+            for b in range(a + 1):  # below the diagonal, for G need not be symmetric to the last bit
+                row[b] = source[atoms[b]] if atoms[b] <= atoms[a] else G[atoms[b], atoms[a]]
                 gram[b, a] = row[b]
             loaded[a] = atoms[a]
     if same < w + n_new and w + n_new < loaded.shape[0]:
@@ -329,14 +423,6 @@ def _grown(array, size, w):
 
 
 @part
-def _lengthened(array, used, room):
-    longer = np.empty(room, array.dtype)
-    for s in range(used):
-        longer[s] = array[s]
-    return longer
-
-
-@part
 def _store_sorted(atoms, codes, w, indices, data, first):
     """Append the codes that are not zero, by insertion: after a warm start they are nearly sorted."""
     last = first
@@ -352,27 +438,30 @@ def _store_sorted(atoms, codes, w, indices, data, first):
 
 
 @kernel
-def encode_chunk(
+def encode_general(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
-    start_indptr, start_indices, start_data, tol, add_limit,
+    start_indptr, start_indices, start_data, tol, add_limit, quadratic, bits,
 ):  # fmt: skip
-    """Codes of a few samples, exact to ``tol`` · ‖x‖.
+    """Codes of a few samples for any prior, exact to ``tol`` · ‖x‖.
 
     An active-set method. The working set is small and solved exactly, in double precision; all other atoms are
     screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon
     as rounding could hide a violation, so the result is exact all the same. ``add_limit`` atoms may join at a time,
-    more where supports are large.
+    more where supports are large. At the end the codes settle on what does not depend on the start, bit for bit; but
+    supports may depend on it where an atom violates optimality by less than a thousandth of the tolerance. Where the
+    prior is ``quadratic`` on either side of zero, that takes a single step. ``bits`` is room for r whole numbers as
+    long as those of C.
 
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample.
     """
     n, m = X.shape
     r = D.shape[0]
     work = np.empty((9, r))
-    ints = np.empty((6, r), np.int64)
+    ints = np.empty((6, r + 1), np.int64)
     for a in range(r):
         ints[_LOADED, a] = -1
-    z = np.empty(r, C.dtype)
-    violations = np.empty(r, C.dtype)
+    z = bits.view(C.dtype)
+    violations = np.empty(r + 1, C.dtype)
     far = FAR_SINGLE if C.itemsize == 4 else FAR
     low_screen, high_screen = np.empty(r, C.dtype), np.empty(r, C.dtype)
     for a in range(r):
@@ -390,6 +479,7 @@ def encode_chunk(
         x = X[i]
         norm = euclidean(x)
         goal = tol * norm if norm > 0 else tol
+        fine = min(goal, max(_FINE * goal, 1e-13 * norm))
         w = n_kept = n_new = 0
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
@@ -406,8 +496,11 @@ def encode_chunk(
                 if not mass < far:  # singular to working precision: the codes run away
                     break
                 margin = C.dtype.type(unit * ((m + k + 5) * norm + (k + 3) * mass))
-                worst = screen(C[i], G_screen, atoms, codes, w, low_screen, high_screen, ints[_SUPPORT], z)
-                complete = worst <= -margin or w == r
+                worst = screen(
+                    C[i], G_screen, atoms, codes, w, low_screen, high_screen, margin, ints[_SUPPORT], work[_TRIAL], z,
+                    bits,
+                )  # fmt: skip
+                complete = worst < 0 or w == r
                 if complete:
                     break
                 limit = max(add_limit, k // 2)
@@ -423,15 +516,100 @@ def encode_chunk(
             w += n_new
             gap, n_kept = _solve_working_set(
                 work, ints, gram, factor, n_kept, w, low, high,
-                value, derivative, curvature, minimiser, parameters, goal, floor, norm * norm,
+                value, derivative, curvature, minimiser, parameters, goal, fine, floor, norm * norm,
             )  # fmt: skip
             failures += gap > goal
             if failures == _FAILURES:
                 break
+        if complete and gap <= goal:
+            settled = _settle(
+                work, ints, gram, factor, w, low, high, derivative, curvature, parameters, floor, quadratic
+            )
+            gap = max(gap, settled) if settled < FAR else gap
+        for a in range(w):  # what remains of the codes in their own precision
+            if codes[a] != 0:
+                gap = max(gap, rounding * abs(codes[a]) * curvature(codes[a], atoms[a], parameters))
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)
-            indices, data = _lengthened(indices, nnz, room), _lengthened(data, nnz, room)
+            indices, data = lengthened(indices, nnz, room), lengthened(data, nnz, room)
         counts[i] = _store_sorted(atoms, codes, w, indices, data, nnz)
         nnz += counts[i]
     return counts, indices[:nnz], data[:nnz], gaps
+
+
+# ── samples under any prior ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
+    """Codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
+
+    After ``parameters`` comes ``constant``. Where the prior is quadratic on either side of zero it holds the curvatures
+    g″ per atom, and :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed
+    back to it where supports are short, so that which of the two computes the codes depends on nothing but their
+    number. Otherwise ``constant`` is None.
+    """
+    *functions, constant, start_indptr, start_indices, start_data, tol, add_limit = prior_and_start
+    dictionary, start = (D, G, G_screen, low, high), (start_indptr, start_indices, start_data)
+    bits = _bits(C, len(D))
+    if constant is None:
+        return encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, False, bits)
+    coded = _encode_quadratic(X, C, dictionary, constant, start)
+    left = np.flatnonzero(np.isinf(coded[3]))
+    if len(left) == 0:
+        return coded
+    X, C = _frozen(X[left], C[left])
+    start = _as_start(_rows(coded, left))
+    general = encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, True, bits)
+    short = np.flatnonzero(general[0] <= _longest(len(D)))
+    X, C = _frozen(X[short], C[short])
+    again = _encode_quadratic(X, C, dictionary, constant, _as_start(_rows(general, short)))
+    better = np.isfinite(again[3])
+    return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
+
+
+def _longest(r):
+    """The longest support that is left to the method for quadratic priors."""
+    return _LONG if r <= WHOLE else _LONG_OF_MANY
+
+
+def _encode_quadratic(X, C, dictionary, constant, start):
+    """The arrays to work in, and the call."""
+    r = len(dictionary[0])
+    room = min(r, _ROOM) + 1
+    bits, rows = _bits(C, (2, max(r, room) + 8)), np.empty((room, room + 8), C.dtype)
+    table = _frozen(rows.view())[0]
+    return encode_quadratic(X, C, *dictionary, constant, *start, bits, rows, table, min(_longest(r), room - 1))
+
+
+def _bits(C, shape):
+    """Room for the bits of numbers like those of C."""
+    return np.empty(shape, np.int32 if C.itemsize == 4 else np.int64)
+
+
+def _frozen(*arrays):
+    """New arrays, made read-only as those are that kernels are compiled for."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+def _as_start(coded):
+    counts, indices, data, _ = coded
+    return _frozen(np.concatenate([[0], np.cumsum(counts)]), indices, data)
+
+
+def _rows(coded, rows):
+    """Some samples of what a kernel returned."""
+    counts, indices, data, gaps = coded
+    ends = np.cumsum(counts)
+    lengths = counts[rows]
+    entries = np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+    return lengths, indices[entries], data[entries], gaps[rows]
+
+
+def _replaced(coded, rows, others):
+    """What a kernel returned, with some samples of another call."""
+    source = np.arange(len(coded[0]))
+    source[rows] = len(source) + np.arange(len(rows))
+    return _rows(tuple(np.concatenate(pair) for pair in zip(coded, others, strict=True)), source)

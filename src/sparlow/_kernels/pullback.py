@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from .algebra import PIVOT, PIVOT_SINGLE, dot, extend_factor, solve_factored, subtract_multiple
+from .algebra import (
+    DEPENDENT,
+    DEPENDENT_SINGLE,
+    PIVOT,
+    PIVOT_SINGLE,
+    dot,
+    extend_factor,
+    solve_factored,
+    subtract_multiple,
+)
 from .compilation import kernel
 
 
@@ -18,31 +27,42 @@ def factored_entries(indptr, indices, left, right):
 
 @kernel
 def solve_supports(indptr, indices, curv, weights, G, largest):
-    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left."""
+    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left.
+
+    Atoms that depend on those before them in the support, as far as rounding lets one tell, get β = 0.
+    """
     size = 0
     for i in range(indptr.shape[0] - 1):
         k = indptr[i + 1] - indptr[i]
         if k <= largest:
             size = max(size, k)
-    L = np.empty((size, size), G.dtype)
+    floor, dependent = (PIVOT_SINGLE, DEPENDENT_SINGLE) if G.itemsize == 4 else (PIVOT, DEPENDENT)
+    L, right = np.empty((size, size), G.dtype), np.empty(size, G.dtype)
     kept, kept_curv = np.empty(size, np.int64), np.empty(size, G.dtype)
+    support, support_curv = np.empty(size, np.int64), np.empty(size, G.dtype)
+    places = np.empty(size, np.int64)
     for i in range(indptr.shape[0] - 1):
-        first, last = indptr[i], indptr[i + 1]
-        k = last - first
-        if k <= largest:
-            extend_factor(
-                G,
-                indices[first:last],
-                curv[first:last],
-                k,
-                L,
-                kept,
-                kept_curv,
-                0,
-                PIVOT_SINGLE if G.itemsize == 4 else PIVOT,
-                -1e300,  # all rows, whatever their pivots
-            )
-            solve_factored(L, weights[first:last], k)
+        first, k = indptr[i], indptr[i + 1] - indptr[i]
+        if k > largest:
+            continue
+        for s in range(k):
+            places[s], support[s], support_curv[s] = first + s, indices[first + s], curv[first + s]
+        done = 0
+        while True:
+            done = extend_factor(G, support, support_curv, k, L, kept, kept_curv, done, floor, dependent)
+            if done == 0 or L[done - 1, done - 1] * L[done - 1, done - 1] * dependent <= 1:
+                break
+            done -= 1  # this row depends on those before it
+            k -= 1
+            for s in range(done, k):
+                places[s], support[s], support_curv[s] = places[s + 1], support[s + 1], support_curv[s + 1]
+        for s in range(k):
+            right[s] = weights[places[s]]
+        solve_factored(L, right, k)
+        for s in range(first, indptr[i + 1]):
+            weights[s] = 0
+        for s in range(k):
+            weights[places[s]] = right[s]
 
 
 @kernel

@@ -12,51 +12,61 @@ _HALVINGS = 64  # more than any finite cut needs to reach the largest violation
 
 
 @part
-def screen(c, gram, atoms, codes, w, low, high, support, z):
+def subtract_rows(table, rows, factors, k, z, w):
+    """z ← z − Σ factors[s] · table[rows[s]] over the first ``w`` columns, in the precision of z."""
+    number = z.dtype.type
+    while k >= 4:  # four rows at a time: z is read and written once for all four
+        k -= 4
+        g0, g1, g2, g3 = table[rows[k]], table[rows[k + 1]], table[rows[k + 2]], table[rows[k + 3]]
+        v0, v1, v2, v3 = number(factors[k]), number(factors[k + 1]), number(factors[k + 2]), number(factors[k + 3])
+        for j in range(w):
+            z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
+    while k > 0:
+        k -= 1
+        subtract_multiple(z, number(factors[k]), table[rows[k]], w)
+
+
+@part
+def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits):
     """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
 
-    From z = c − φG, in place of z: the distance to the interval, negative inside it. Members of the set get −∞.
+    From z = c − φG, in place of z: the distance to the interval, negative inside it, plus ``margin``, its rounding
+    error. Members of the set get −1. ``bits`` are those of z as whole numbers: above zero they compare as the numbers
+    do, many at a time, so they tell the largest. Returns −1 if all are negative.
     """
     r = z.shape[0]
     for j in range(r):
         z[j] = c[j]
-    number = z.dtype.type
     k = 0
     for a in range(w):
         if codes[a] != 0:
-            support[k] = a
+            support[k], values[k] = atoms[a], codes[a]
             k += 1
-    while k >= 4:  # four rows at a time: z is read and written once for all four
-        k -= 4
-        s0, s1, s2, s3 = support[k], support[k + 1], support[k + 2], support[k + 3]
-        g0, g1, g2, g3 = gram[atoms[s0]], gram[atoms[s1]], gram[atoms[s2]], gram[atoms[s3]]
-        v0, v1, v2, v3 = number(codes[s0]), number(codes[s1]), number(codes[s2]), number(codes[s3])
-        for j in range(r):
-            z[j] -= v0 * g0[j] + v1 * g1[j] + v2 * g2[j] + v3 * g3[j]
-    while k > 0:
-        k -= 1
-        subtract_multiple(z, number(codes[support[k]]), gram[atoms[support[k]]], r)
-    far = FAR_SINGLE if z.itemsize == 4 else FAR
+    subtract_rows(gram, support, values, k, z, r)
     for j in range(r):
-        z[j] = max(z[j] - high[j], low[j] - z[j])
+        above, below = z[j] - high[j], low[j] - z[j]
+        z[j] = (above if above > below else below) + margin
     for a in range(w):
-        z[atoms[a]] = -far
-    worst = z[0]
+        z[atoms[a]] = -1
+    worst = bits[0]
     for j in range(r):
-        worst = max(worst, z[j])
-    return worst
+        worst = max(worst, bits[j])
+    if worst < 0:
+        return z.dtype.type(-1)
+    j = 0
+    while bits[j] != worst:
+        j += 1
+    return z[j]
 
 
 @part
 def select(z, worst, margin, limit, candidates, violations):
-    """The atoms of largest violation z, about ``limit`` of them; ``margin`` is the rounding error of z."""
-    cut = z.dtype.type(_ADD_SHARE) * worst if worst > 0 else -margin
+    """The atoms of largest violation, about ``limit`` of them; both it and z are with the ``margin`` for rounding."""
+    cut = margin + z.dtype.type(_ADD_SHARE) * (worst - margin) if worst > margin else worst * 0
     n = 0
     for j in range(z.shape[0]):
-        if z[j] >= cut:
-            candidates[n] = j
-            violations[n] = z[j]
-            n += 1
+        candidates[n], violations[n] = j, z[j]
+        n += z[j] >= cut
     for _ in range(_HALVINGS):
         if n <= limit or not cut < worst:
             break

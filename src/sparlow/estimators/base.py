@@ -252,7 +252,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.projection_.shape[1])
+        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -39,6 +39,7 @@ from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, begin, check_codes, learn
+from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..tracequotient import canonical
 from ..views import Bound
@@ -46,7 +47,8 @@ from ..views import Bound
 Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
-_VECTORS = 50_000  # views that the first dictionary is learned from
+_VECTORS = 20_000  # views that the first dictionary is learned from
+_PASSES = 5  # passes over them
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _PRINCIPAL = 48  # principal components, where these stand in for the criterion
@@ -69,6 +71,7 @@ class Setup:
     mu_proximity: float
     shrinkage: float
     whiten: bool  # whether the embedding is that of the ratio trace
+    order: int | None  # of the embedding, 1 or 2; None chooses
     seed: int
     n_jobs: int | None
     began: float = field(default_factory=time.perf_counter)
@@ -109,10 +112,15 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
         n_atoms = _usual_atoms(setup, samples, labels, distinct)
     # before the work, not after it
     n_components_of(setup.criterion, setup.n_components, setup.views.width(n_atoms), labels, "atoms")
-    whole = setup.views.whole
-    y = labels.y if whole and labels.y is not None and suits_classes(samples.X, labels.y, n_atoms) else None
+    classes = setup.views.like_samples and labels.y is not None and suits_classes(samples.X, labels.y, n_atoms)
+    y = labels.y if classes else None
     options: dict[str, Any] = {"prior": setup.prior, "random_state": rng, "n_jobs": setup.n_jobs}
-    return learn_dictionary(setup.dictionary, vectors, n_atoms, y, **options)[0].astype(float)
+    method = setup.dictionary
+    if method == "auto":
+        method = "ksvd" if setup.views.like_samples else "online"
+    if not setup.views.like_samples:
+        options["n_iter"] = _PASSES
+    return learn_dictionary(method, vectors, n_atoms, y, **options)[0].astype(float)
 
 
 def _usual_atoms(setup: Setup, samples: Samples, labels: Labels, distinct: int) -> int:
@@ -139,7 +147,7 @@ class Learned:
     choice: Choice
     objective: Objective
     last: Evaluation
-    embedding: Embedding | None = None  # where no step is made
+    embedding: Embedding | Quadratic | None = None  # where no step is made
     reason: str = ""
     rows: list[dict[str, float]] = field(default_factory=list)
 
@@ -199,12 +207,22 @@ def learn_from(
         count = _n_principal(setup, samples)
     steps = setup.max_iter if choice.n_steps is None else choice.n_steps
     steps = steps if samples.weights[0] else 0
-    embedding = given = None
+    embedding: Embedding | Quadratic | None = None
+    given = None
     if ridge is not None and steps == 0:
         coded = samples.coded(D)
-        W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
-        embedding = Embedding.of(W, coded)
-        given = coded, np.linalg.qr(embedding.projection)[0]
+        order = setup.order or 1
+        if setup.order is None and setup.views.epsilon and labels.y is not None:
+            order, votes = better_order(coded, labels.y, np.random.RandomState(setup.seed))
+            choice = dataclasses.replace(choice, votes=votes)
+        if order == 2:
+            assert labels.y is not None
+            embedding = fit_quadratic(coded, labels.y, count)
+            given = coded, embedding.basis[:, :count]
+        else:
+            W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
+            embedding = Embedding.of(W, coded)
+            given = coded, np.linalg.qr(W)[0]
     objective, start = begin(
         setup.solver.method,
         samples,
@@ -376,11 +394,14 @@ class _Trial:
         return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
 
 
-def embedding_at(learned: Learned, now: Evaluation) -> Embedding:
+def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
     """Return the embedding at one evaluation: that of the ratio trace, or of the projection in canonical form."""
     setup, objective = learned.setup, learned.objective
     if learned.embedding is not None:
         return learned.embedding
+    if setup.order == 2:
+        assert learned.labels.y is not None
+        return fit_quadratic(now.coded, learned.labels.y, now.projection.shape[1])
     if not setup.whiten:
         return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
@@ -392,11 +413,17 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     setup, objective, coded = learned.setup, learned.objective, now.coded
     dtype = coded.samples.X.dtype
     embedding = embedding_at(learned, now)
-    W, Y = embedding.projection, embedding(coded)
+    Y = embedding(coded)
+    if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component
+        W, forms = embedding.basis, embedding.forms
+        linear = 2 * W @ (forms @ (W.T @ coded.mean)).T
+    else:
+        W, forms, linear = embedding.projection, None, embedding.projection
     state = {
         "dictionary_": now.dictionary.astype(dtype),
         "projection_": W.astype(dtype),
-        "n_components_": W.shape[1],
+        "forms_": forms,
+        "n_components_": Y.shape[1],
         "n_atoms_": len(now.dictionary),
         "weights_": coded.samples.weights,
         "ridge_": objective.quotient.ridge,
@@ -411,7 +438,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "_training": learned.labels,
         "_votes": learned.choice.votes,
     }
-    state |= _factors(coded, W, now.dictionary, dtype)
+    state |= _factors(coded, linear, now.dictionary, dtype)
     if learned.labels.classes is not None:
         state["classes_"] = learned.labels.classes
     if setup.criterion.targets:

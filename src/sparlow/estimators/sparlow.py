@@ -18,14 +18,15 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..coded import Coded, Samples, code
 from ..coding import Coder
-from ..criteria import CRITERIA, Criterion, criterion_named
+from ..criteria import CRITERIA, LDA, Criterion, criterion_named
 from ..defaults import default_prior, unlike_columns, warn_of_common_mean
 from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
-from ..labels import check_labels
+from ..labels import Labels, check_labels
 from ..messages import warn
 from ..priors import Prior
 from ..problem import METHODS
+from ..quadratic import Quadratic
 from ..solvers import EarlyStopping, Solver
 from ..views import Bound, Views
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
@@ -62,9 +63,9 @@ class SparLow(CallbackSupportMixin, Projector):
     views : Views, optional
         Views of each sample whose codes are pooled: ``sparlow.views.Patches()`` for local codes of images,
         ``sparlow.views.Shifts(1)`` for copies moved by a pixel.
-    dictionary : str or array of shape (n_atoms, n_features), default="ksvd"
+    dictionary : str or array of shape (n_atoms, n_features), default="auto"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
-        at least as many labels as atoms, or atoms of your own.
+        at least as many labels as atoms, or atoms of your own. "auto" is "ksvd", and "online" for patches.
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
     solver : str or Solver, default="eliminate"
@@ -72,11 +73,14 @@ class SparLow(CallbackSupportMixin, Projector):
         ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
     early_stopping : "auto", bool or EarlyStopping, default="auto"
         Hold out a part of the samples to choose the number of steps by the score on them. Where no step is better than
-        the start by more than chance, the start is kept. "auto" does so where there are labels.
-    embedding : {"whitened", "orthonormal"}, default="whitened"
+        the start by more than chance, the start is kept. "auto" does so where there are labels; with patches it makes
+        no step at all, as no gain of joint learning is established there.
+    embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
-        that is chosen on held-out samples. "orthonormal": the paper's U for the codes alone. Criteria without labels
-        always give the latter.
+        that is chosen on held-out samples. "quadratic", for lda: discriminant analysis of all products of two features.
+        "orthonormal": the paper's U for the codes alone. "auto" is "orthonormal" for criteria without labels,
+        "whitened" or "quadratic", whichever is better on held-out samples, for lda with patches, and "whitened"
+        elsewhere.
     normalize : "auto" or bool, default="auto"
         Scale samples to unit norm first. "auto" also standardises the columns before, where few of them hold nearly all
         of the variance, as in tables of unlike units.
@@ -99,6 +103,8 @@ class SparLow(CallbackSupportMixin, Projector):
         their codes.
     column_means_, column_scales_ : array of shape (n_features,) or None
         What is subtracted from the columns, and what they are divided by, where they are standardised.
+    forms_ : array of shape (n_components, p, p) or None
+        For the quadratic embedding: the forms M of the features projected to p leading directions, ``projection_``.
     weights_ : (float, float)
         α and γ of the features [αφ(x), γx]; zero for a part that is left out.
     components_ : array of shape (n_components, n_features)
@@ -158,11 +164,11 @@ class SparLow(CallbackSupportMixin, Projector):
         "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [Prior, None],
         "views": [Views, None],
-        "dictionary": [StrOptions(set(LEARNERS)), "array-like"],
+        "dictionary": [StrOptions({"auto", *LEARNERS}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "solver": [StrOptions(set(METHODS)), Solver],
         "early_stopping": [StrOptions({"auto"}), "boolean", EarlyStopping],
-        "embedding": [StrOptions({"whitened", "orthonormal"})],
+        "embedding": [StrOptions({"auto", "whitened", "quadratic", "orthonormal"})],
         "normalize": [StrOptions({"auto"}), "boolean"],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
@@ -178,11 +184,11 @@ class SparLow(CallbackSupportMixin, Projector):
         n_atoms: int | None = None,
         prior: Prior | None = None,
         views: Views | None = None,
-        dictionary: Any = "ksvd",
+        dictionary: Any = "auto",
         max_iter: int = 10,
         solver: str | Solver = "eliminate",
         early_stopping: str | bool | EarlyStopping = "auto",
-        embedding: str = "whitened",
+        embedding: str = "auto",
         normalize: str | bool = "auto",
         warm_start: bool = False,
         verbose: int = 0,
@@ -269,11 +275,12 @@ class SparLow(CallbackSupportMixin, Projector):
             prior=prior,
             views=views,
             solver=solver,
-            max_iter=self.max_iter,
+            max_iter=0 if self._stands_aside() else self.max_iter,
             stopping=self._stopping(criterion),
             mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
             shrinkage=shrinkage,
-            whiten=self.embedding == "whitened" and criterion.supervision != "none",
+            whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
+            order=self._order(criterion, labels),
             seed=rng.randint(np.iinfo(np.int32).max),
             n_jobs=self.n_jobs,
         )
@@ -288,11 +295,25 @@ class SparLow(CallbackSupportMixin, Projector):
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""
         auto = self.early_stopping == "auto"
-        if self.early_stopping is False or self.max_iter == 0 or (auto and criterion.supervision == "none"):
+        without = self.max_iter == 0 or self._stands_aside() or (auto and criterion.supervision == "none")
+        if self.early_stopping is False or without:
             return None
         if not auto and getattr(criterion, "graph", None) is not None:
             raise ValueError("early_stopping needs graphs of parts of the samples: it cannot use one of your own.")
         return self.early_stopping if isinstance(self.early_stopping, EarlyStopping) else EarlyStopping()
+
+    def _stands_aside(self) -> bool:
+        """Return whether joint learning is left out: no gain of it is established for patches."""
+        return self.early_stopping == "auto" and self.views is not None and bool(self.views.contrast)
+
+    def _order(self, criterion: Criterion, labels: Labels) -> int | None:
+        """Return the order of the embedding, None where it is to be chosen."""
+        suits = isinstance(criterion, LDA) and labels.y is not None
+        if self.embedding == "quadratic" and not suits:
+            raise ValueError(f'embedding="quadratic" is for lda, got the criterion {self.criterion!r}.')
+        if self.embedding == "quadratic":
+            return 2
+        return None if self.embedding == "auto" and suits else 1
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -348,7 +369,8 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _embedding_of(self, X: Any) -> Array:
         coded = self._coded(X)
-        embedding = Embedding(self.projection_.astype(float), self._centre)
+        W = self.projection_.astype(float)
+        embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
         return embedding(coded).astype(coded.samples.X.dtype, copy=False)
 
     def inverse_transform(self, Z: Any) -> Array:
@@ -429,14 +451,18 @@ class SparLow(CallbackSupportMixin, Projector):
         views = Bound() if self.views is None else self.views.bound(m, True, self._epsilon)
         alpha, gamma = self.weights_
         width = (views.width(len(self.dictionary_)) if alpha else 0) + (m if gamma else 0)
-        count = self.projection_.shape[1]
+        count, inner = len(self._centre), self.projection_.shape[1]
         shapes = {
             "dictionary_": (len(self.dictionary_), views.n_inputs(m)),
-            "projection_": (width, count),
+            "projection_": (width, inner),
             "components_": (count, m if views.whole else width),
             "embedding_": (len(self.embedding_), count),
             "_centre": (count,),
         }
+        if self.forms_ is not None:
+            shapes["forms_"] = (count, inner, inner)
+        elif inner != count:
+            raise ValueError(f"projection_ has {inner} columns, but the embedding has {count}.")
         for name, shape in shapes.items():
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype.char not in "fd" or array.shape != shape:
