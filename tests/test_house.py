@@ -25,7 +25,7 @@ FLOORS = [
     ["coded", "dictionaries"],
     ["criteria"],
     ["problem", "embedding", "defaults"],
-    ["solvers"],
+    ["solvers", "quadratic"],
     ["estimators", "images"],
     ["evaluation", "classifiers"],
     ["models"],

@@ -134,7 +134,7 @@ class TraceQuotient(Projector):
             centred = X if hasattr(X, "toarray") else X - mean
             rows = Rows(centred, n_jobs=self.n_jobs)
             A, B = quotient.matrices(rows)
-            lost = (32 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
+            lost = (64 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
             check_scatter(B, rows.squares, "features", lost)
             B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
             V = _span(rows.form(centring(X.shape[0])), count)
