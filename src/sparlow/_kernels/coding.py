@@ -526,9 +526,12 @@ def encode_general(
                 work, ints, gram, factor, w, low, high, derivative, curvature, parameters, floor, quadratic
             )
             gap = max(gap, settled) if settled < FAR else gap
-        for a in range(w):  # what remains of the codes in their own precision
+        mass = 0.0
+        for a in range(w):  # what rounding to their own precision does to the codes, to their slopes and to z
             if codes[a] != 0:
+                mass += abs(codes[a])
                 gap = max(gap, rounding * abs(codes[a]) * curvature(codes[a], atoms[a], parameters))
+        gap = max(gap, 2 * rounding * mass)
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)
