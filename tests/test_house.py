@@ -17,13 +17,13 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["_kernels", "parallel", "messages", "files", "labels"],
-    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
+    ["_kernels", "parallel", "messages", "files"],
+    ["labels", "neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
     ["graphs", "views", "coding", "optimize"],
     ["coded", "dictionaries"],
     ["criteria"],
     ["problem", "embedding", "defaults"],
-    ["solvers"],
+    ["solvers", "quadratic"],
     ["estimators", "images"],
     ["evaluation", "classifiers"],
     ["models"],
@@ -203,6 +203,9 @@ PAGES = [
     "README.md",
     "docs/guide.md",
     "docs/add_a_criterion.md",
+    "docs/add_a_prior.md",
+    "docs/add_views.md",
+    "docs/add_a_classifier.md",
     "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
