@@ -219,7 +219,7 @@ def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```(?:\n\nprints\n\n```\n(.*?)```)?", text, re.DOTALL)
     assert blocks
-    names = {}
+    names = {"__name__": "__main__"}
     for code, promised in blocks:
         exec(compile(code, page, "exec"), names)
         said = capsys.readouterr().out
