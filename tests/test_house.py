@@ -19,7 +19,8 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 FLOORS = [
     ["_kernels", "parallel", "messages", "files"],
     ["labels", "neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
-    ["graphs", "views", "coding", "optimize"],
+    ["graphs", "views", "derivative", "optimize"],
+    ["coding"],
     ["coded", "dictionaries"],
     ["criteria"],
     ["problem", "embedding", "defaults"],
@@ -151,6 +152,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
         "LDA-SparLow",
         "MFA-SparLow",
         "SparLow, defaults",
+        "SparLow, patches",
     ]
     assert min(min(row.accuracies().values()) for row in rows) > 0.8
     said = capsys.readouterr().out
