@@ -250,6 +250,8 @@ PAGES = [
     "docs/add_a_criterion.md",
     "docs/add_a_prior.md",
     "docs/classifiers.md",
+    "docs/add_views.md",
+    "docs/add_a_classifier.md",
     "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
