@@ -252,7 +252,6 @@ PAGES = [
     "docs/classifiers.md",
     "docs/add_views.md",
     "docs/add_a_classifier.md",
-    "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",
