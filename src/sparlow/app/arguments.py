@@ -155,14 +155,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="choose the number of steps on held-out samples; default: where there are labels",
     )
     group.add_argument(
-        "--validation-fraction", type=share, metavar="SHARE", help="the share that is held out; default: 0.2"
+        "--validation-fraction", type=share, metavar="SHARE", help="the share that is held out; default: a third"
     )
     group.add_argument("--seed", type=SEED, default=0, help="default: 0")
     finer = parser.add_argument_group("finer points of the model")
     finer.add_argument("--l1", type=float, help="sparsity of the codes")
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
     finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
-    finer.add_argument("--dictionary", choices=sorted(LEARNERS), default="ksvd", help="the first one; default: ksvd")
+    finer.add_argument(
+        "--dictionary", choices=["auto", *sorted(LEARNERS)], default="auto", help="the first one; default: ksvd"
+    )
     finer.add_argument(
         "--from",
         dest="start",
@@ -171,8 +173,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
     finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
     finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
-    finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion and the samples ask for")
-    finer.add_argument("--patience", type=whole(1), metavar="N", help="steps without a better score; default: 5")
+    finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion asks for")
+    finer.add_argument("--patience", type=whole(1), metavar="N", help="steps without a better score; default: 4")
     finer.add_argument(
         "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
     )
@@ -189,9 +191,10 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
     finer.add_argument(
         "--embedding",
-        choices=["whitened", "orthonormal"],
-        default="whitened",
-        help="whitened weighs directions by the scatter within classes; orthonormal is the paper's; default: whitened",
+        choices=["auto", "whitened", "quadratic", "orthonormal"],
+        default="auto",
+        help="whitened weighs directions by the scatter within classes; orthonormal is the paper's; default: whitened "
+        "where there are labels",
     )
 
 
