@@ -1,4 +1,5 @@
-# Everything from a bare clone with python3 and make: `make demo`, `make test`, `make lint`, `make bench`.
+# Everything from a bare clone with python3 and make: `make demo`, `make check`, `make test`, `make lint`, `make bench`.
+# `make check` takes a minute, `make test` some ten; both work in .venv, and `make test` asks for a browser.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +7,7 @@ USE    := $(VENV)/.use
 DEV    := $(VENV)/.dev
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-.PHONY: demo test lint bench browser clean
+.PHONY: demo check test lint bench browser clean
 .DEFAULT_GOAL := test
 
 $(USE): pyproject.toml
@@ -31,10 +32,21 @@ browser:
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
 	  && command -v chromedriver >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	       && echo "── adding chromium for the tests of pages (once)" \
+	       && echo "── installing system-wide, by apt-get: chromium and chromium-driver (once, about 400 MB)." \
+	       && echo "   The tests of pages open each page in a browser, click through it and see that no error is logged." \
+	       && echo "   Everything else stays in $(VENV). Stop now by Ctrl-C, or use make check, which needs no browser." \
+	       && sleep 3 \
 	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; } \
 	  || { echo "The tests of pages need Chromium and its driver, and they could not be installed here. On Debian:"; \
-	       echo "  sudo apt-get install chromium chromium-driver"; exit 1; }
+	       echo "  sudo apt-get install chromium chromium-driver"; echo "make check needs neither."; exit 1; }
+
+# the fast part: checkers, and all tests that are not marked slow
+check: $(DEV)
+	@echo "── 1/2 checkers"
+	@$(MAKE) --no-print-directory lint
+	@echo "── 2/2 fast tests"
+	@$(BIN)/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal tests
+	@echo "── all fast tests passed"
 
 test: $(DEV) browser
 	@echo "── 1/3 checkers"

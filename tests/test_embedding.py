@@ -247,3 +247,15 @@ def test_new_samples_are_judged_by_their_own_neighbours(fitted):
     """Whitened or not, a sample that the model has seen is itself its nearest neighbour."""
     assert fitted.score(X, Y) > 0.99
     assert fitted.score(X_NEW, Y_NEW) < 0.99
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_with_a_large_mean_and_repeated_ones_are_fine(dtype):
+    """Their Gram matrix is centred before it is formed, so that rounding does not make it indefinite."""
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    samples = (1000 + rng.standard_normal((30, 50)) + 3 * y[:, None])[np.r_[:30, :10]].astype(dtype)
+    y = y[np.r_[:30, :10]]
+    W = whitened(LDA().bind(samples, y), Rows(samples), 0.1, 1)
+    Z = samples.astype(float) @ W
+    assert abs(Z[y == 0].mean() - Z[y == 1].mean()) > 3 * Z[y == 0].std()

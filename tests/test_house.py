@@ -11,14 +11,16 @@ import tomllib
 import numpy as np
 import pytest
 
+import sparlow
 from tests import cases
 
 SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["_kernels", "parallel", "messages", "files"],
-    ["labels", "neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
+    ["messages"],
+    ["_kernels", "parallel", "files", "labels"],
+    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
     ["graphs", "views", "derivative", "optimize"],
     ["coding"],
     ["coded", "dictionaries"],
@@ -113,6 +115,42 @@ print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
     assert json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) == [0, False]
 
 
+TOP = "Coder DictionaryLearner SparLow TraceQuotient encode load objective optimality_gap pullback save trace_ratio"
+ROOMS = "classifiers criteria images plots priors solvers views"
+
+
+def test_top_level_has_few_names_and_the_modules_as_attributes():
+    assert set(sparlow.__all__) == {*TOP.split(), *ROOMS.split()} == set(dir(sparlow))
+    for name in sparlow.__all__:
+        assert getattr(sparlow, name).__doc__
+    for name in ("LDA", "ElasticNet", "Shifts", "load_model"):  # of scikit-learn's names, or in a module of their own
+        assert not hasattr(sparlow, name)
+    with pytest.raises(AttributeError, match="no attribute 'datasets'"):
+        sparlow.datasets  # noqa: B018
+
+
+@pytest.mark.slow
+def test_heavy_modules_are_imported_when_they_are_asked_for():
+    """So that ``import sparlow`` takes little longer than scikit-learn's estimators and the compiler together."""
+    code = """
+import sys, time, json
+began = time.perf_counter()
+import numba, scipy.sparse, scipy.linalg, sklearn.callback, sklearn.linear_model, sklearn.model_selection
+import sklearn.neighbors, sklearn.pipeline, sklearn.svm, sklearn.tree
+others = time.perf_counter()
+import sparlow
+ours = time.perf_counter()
+early = [name for name in ("images", "classifiers", "plots", "app") if f"sparlow.{name}" in sys.modules]
+libraries = [name for name in ("matplotlib", "PIL", "skops", "pynndescent") if name in sys.modules]
+sparlow.classifiers, sparlow.images
+print(json.dumps([early, libraries, (ours - others) / (others - began)]))
+"""
+    found = [json.loads(run(code)) for _ in range(3)]
+    assert all((early, libraries) == ([], []) for early, libraries, _ in found)
+    assert min(share for _, _, share in found) < 0.5
+
+
+@pytest.mark.slow
 def test_second_process_compiles_no_kernel_whatever_the_prior_and_the_layout(tmp_path):
     code = """
 import sys, numpy as np, scipy.sparse as sp, json
@@ -142,6 +180,7 @@ print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})
     assert not any(kernel in name for name in second for kernel in kernels)
 
 
+@pytest.mark.slow
 def test_joint_learning_example_runs(tmp_path, capsys):
     rows = cases.load_example("joint_learning").main(tmp_path, n_samples=400, max_iter=2)
     assert [row.name for row in rows] == [
@@ -162,6 +201,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
     assert "MFA-SparLow" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_generalisation_example_runs(tmp_path):
     settings = ("defaults", "plain quotient", "plain quotient, tiny shrinkage")
     path = tmp_path / "curves.png"
@@ -171,6 +211,7 @@ def test_generalisation_example_runs(tmp_path):
     assert path.exists()
 
 
+@pytest.mark.slow
 def test_coding_example_runs(tmp_path):
     accuracies, losses = cases.load_example("codes_of_digits").main(tmp_path, steps=3)
     assert np.all(np.diff(losses) < 0)
@@ -178,6 +219,7 @@ def test_coding_example_runs(tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 4
 
 
+@pytest.mark.slow
 def test_pictures_example_runs(tmp_path, capsys):
     accuracies = cases.load_example("pictures").main(tmp_path)
     floor, *others = accuracies.values()
@@ -186,6 +228,7 @@ def test_pictures_example_runs(tmp_path, capsys):
     assert (tmp_path / "pictures.png").exists()
 
 
+@pytest.mark.slow
 def test_prior_example_runs(capsys):
     cases.load_example("own_prior").main()
     assert "e-1" in capsys.readouterr().out
@@ -206,15 +249,16 @@ PAGES = [
     "docs/guide.md",
     "docs/add_a_criterion.md",
     "docs/add_a_prior.md",
+    "docs/classifiers.md",
     "docs/add_views.md",
     "docs/add_a_classifier.md",
-    "docs/classifiers.md",
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     text = (cases.ROOT / page).read_text()

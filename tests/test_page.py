@@ -13,6 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
 
 from sparlow import SparLow, load
 from sparlow.app import main
@@ -21,6 +22,7 @@ from sparlow.app.page import Section, document, figure, packing, report, table
 from sparlow.app.page.document import confusion, curve
 from sparlow.evaluation import Judgement, compare
 from sparlow.models import ModelFile, save
+from sparlow.solvers import EarlyStopping
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:240], DIGITS.target[:240]
@@ -46,7 +48,8 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def held():
-    model = SparLow("lda", n_atoms=30, max_iter=2, random_state=0, validation_fraction=0.3).fit(X, Y)
+    options = {"embedding": "orthonormal", "early_stopping": EarlyStopping(0.3), "random_state": 0}
+    model = SparLow("lda", n_atoms=30, max_iter=2, **options).fit(X, Y)
     return ModelFile(model, (8, 8), Y, version="0")
 
 
@@ -353,7 +356,8 @@ def test_report_command(held, tmp_path, browser, capsys):
     words = ["report", str(tmp_path / "m.sparlow"), str(tmp_path / "a.npz"), "-o", str(tmp_path / "r.html"), "--json"]
     assert main([*words, "--train", str(tmp_path / "b.npz"), "--classifiers", "1NN"]) == 0
     told = json.loads(capsys.readouterr().out)
-    expected = held.model.score(DIGITS.data[240:400], DIGITS.target[240:400])
+    nearest = KNeighborsClassifier(1).fit(held.model.embedding_, Y)
+    expected = nearest.score(held.model.transform(DIGITS.data[240:400]), DIGITS.target[240:400])
     assert told["accuracy"]["LDA-SparLow"]["1NN"] == expected
     assert len(told["accuracy"]) == 4
     assert open_plot(browser, tmp_path / "r.html").get_attribute("data-visible") == "160"
@@ -379,7 +383,9 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     few = ("--no-rivals", "--classifiers", "1NN", "-o", tmp_path / "page.html")
     parts = ("report", model, both, "--part", "test", *few)
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
-    expected = {"LDA-SparLow": {"1NN": load(model).score(new, labels)}}
+    learned = load(model)
+    nearest = KNeighborsClassifier(1).fit(learned.embedding_, Y)
+    expected = {"LDA-SparLow": {"1NN": nearest.score(learned.transform(new), labels)}}
     assert run(*parts, "--train", both) == (0, expected, "")
     words = ("--train", tmp_path / "train.npy")
     assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")

@@ -62,11 +62,12 @@ def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, metho
     gradient = manifold.gradient(point, task.gradient(now))
     checked = 0
     for direction in (manifold.project(point, manifold.random_point(rng)), gradient):
-        expected, smooth = central_difference(task, point, direction, 1e-6 / manifold.norm(point, direction))
+        step = 1e-8 if views == "patches" else 1e-6  # the root bends sharply where little is pooled
+        expected, smooth = central_difference(task, point, direction, step / manifold.norm(point, direction))
         if smooth:
             actual = manifold.inner(point, gradient, direction)
             size = manifold.norm(point, gradient) * manifold.norm(point, direction)
-            tol = 2e-5 if views == "patches" else 1e-6  # the root bends sharply where little is pooled
+            tol = 5e-6 if views == "patches" else 1e-6
             assert abs(actual - expected) <= tol * size, (actual, expected)
             checked += 1
     assert checked

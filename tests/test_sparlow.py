@@ -143,7 +143,7 @@ def test_labels_may_be_words_or_any_numbers():
 def test_score_is_the_accuracy_of_predict_which_is_that_of_the_nearest_neighbours(fitted):
     nearest = KNeighborsClassifier(1).fit(fitted.transform(X), Y).score(fitted.transform(X_NEW), Y_NEW)
     assert fitted.score(X_NEW, Y_NEW) == np.mean(fitted.predict(X_NEW) == Y_NEW) > nearest - 0.02
-    assert nearest > 0.8
+    assert nearest > 0.75
     with pytest.raises(ValueError, match="score needs the labels"):
         fitted.score(X_NEW, None)
     with pytest.raises(ValueError, match=r"without labels.*use score"):

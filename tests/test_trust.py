@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import skops.io
 from PIL import Image
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, load_iris
@@ -32,6 +32,7 @@ from sparlow.app import main
 from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
+from sparlow.estimators import learning
 from sparlow.images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
 from tests import cases
@@ -168,13 +169,13 @@ def test_ctrl_c_while_saving_loses_nothing(place, tmp_path, capsys, monkeypatch)
 
 
 def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
-    state = SparLow._state
+    transduced = learning.transduced
 
-    def again(*arguments):
+    def again(*arguments):  # after the last step
         signal.raise_signal(signal.SIGINT)
-        return state(*arguments)
+        return transduced(*arguments)
 
-    monkeypatch.setattr(SparLow, "_state", again)
+    monkeypatch.setattr(learning, "transduced", again)
     learn = fit_command.learn
 
     def first(model, dataset, terminal, interrupts):
@@ -189,7 +190,7 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
             pass
 
     monkeypatch.setattr(fit_command, "learn", first)
-    words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1"]
+    words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1", "--no-early-stopping", "--embedding", "orthonormal"]
     assert main(["fit", str(place / "data.npz"), "-o", str(tmp_path / "m.sparlow"), *words]) == 130
     model = load(tmp_path / "m.sparlow")
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 1)
@@ -346,11 +347,18 @@ OUT_OF_RANGE = {
 }
 
 
+def save_unchecked(model, path):
+    """Save a model that is not sound, which a copy would notice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparLow, "__setstate__", BaseEstimator.__setstate__)
+        save(model, path)
+
+
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_attributes_out_of_range_are_refused(name, tmp_path):
     model = small().fit(X, Y)
     vars(model).update(OUT_OF_RANGE[name])
-    save(model, tmp_path / "m.sparlow")
+    save_unchecked(model, tmp_path / "m.sparlow")
     with pytest.raises(ModelFileError, match="damaged"):
         load(tmp_path / "m.sparlow")
 
@@ -367,7 +375,7 @@ def test_labels_priors_and_views_out_of_range_are_refused(tmp_path):
             from sparlow.views import Shifts
 
             model.views = Shifts(1, (9, 9))
-        save(model, path)
+        save_unchecked(model, path)
         with pytest.raises(ModelFileError, match="damaged"):
             load(path)
     for other, name in ((TraceQuotient("lda").fit(X, Y), "projection_"), (DictionaryLearner(10).fit(X), "dictionary_")):

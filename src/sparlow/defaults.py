@@ -55,6 +55,9 @@ def unlike_columns(X: Any) -> bool:
     """
     if sp.issparse(X):
         return False
+    largest = max(float(X.max()), -float(X.min()))
+    if not 1e-100 < largest < 1e100:  # where squares would overflow or vanish
+        X = X / (largest or 1.0)
     variances = np.var(X, axis=0, dtype=float)
     variances = variances[variances > 0]
     if len(variances) < 2:

@@ -38,7 +38,7 @@ RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PRINCIPAL = (np.inf, np.inf)  # neither part has a say in the ratio trace: principal components of the samples
-_COLUMNS = 4096  # features that are converted to double precision at once
+_COLUMNS = 1024  # features that are centred in double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
 
@@ -222,15 +222,18 @@ def _signed(W: Array) -> Array:
 
 
 def _centred_gram(rows: Rows) -> Array:
-    """Return ZZᵀ (n, n) of the centred rows; only where there are fewer samples than features."""
+    """Return ZZᵀ (n, n) of the centred rows; only where there are fewer samples than features.
+
+    Columns are centred before the product: where samples have a large mean, little would be left of it afterwards.
+    """
     K = np.zeros((rows.shape[0],) * 2)
     for block in rows.blocks:
-        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies in double precision
-            part = block[:, columns].astype(float, copy=False)
-            product = part @ part.T
-            K += product.toarray() if sp.issparse(product) else product
-    mean = K.mean(axis=0)
-    return K - mean - mean[:, None] + mean.mean()
+        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies
+            part = block[:, columns]
+            dense = np.array(part.toarray() if sp.issparse(part) else part, float)
+            dense -= dense.mean(axis=0)
+            K += dense @ dense.T
+    return K
 
 
 def principal(coded: Rows, n_components: int) -> Array:

@@ -26,7 +26,8 @@ Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
-OF_SOME_FITS = ("classes_", "regression_", "transduction_")  # fitted attributes that not every fit has
+# fitted attributes that are not public
+_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_neighbours", "_training", "_views", "_votes")
 
 
 def refuse_stacks(X: Any) -> None:
@@ -145,9 +146,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         """Return :meth:`transform` as an array, whatever ``set_output`` says."""
 
     def _forget(self) -> None:
-        """Drop what only some fits have, so that it does not outlive the last one, nor is seen by callbacks."""
-        for of_last_fit in (*OF_SOME_FITS, "_neighbours"):
-            self.__dict__.pop(of_last_fit, None)
+        """Drop what an earlier fit has left, so that none of it is seen by callbacks or outlives it."""
+        for name in [name for name in vars(self) if name in _HELD or (name.endswith("_") and name[0] != "_")]:
+            del self.__dict__[name]
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes."""
@@ -159,6 +160,10 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         points, y = self.embedding_[known], self._training.y[known]
         votes = self.__dict__.get("_votes")
         return Neighbours.of(points, y) if votes is None else Neighbours(points.astype(float), y, *votes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_neighbours"}  # made again from the embedding
 
     @available_if(_predicts)
     def predict(self, X: Any) -> Array:

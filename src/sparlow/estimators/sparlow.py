@@ -238,16 +238,17 @@ class SparLow(CallbackSupportMixin, Projector):
 
         """
         with all_or_nothing(self):
+            last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(self._fit(X, y))
+            self._remember(self._fit(X, y, last))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if self.stop_reason_ == "interrupted":
             said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
             warn(said, ConvergenceWarning)
         return self
 
-    def _fit(self, X: Any, y: Any) -> dict[str, Any]:
-        """Return the fitted attributes."""
+    def _fit(self, X: Any, y: Any, last: Array | None) -> dict[str, Any]:
+        """Return the fitted attributes; ``last`` is a dictionary to go on from."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
@@ -262,7 +263,6 @@ class SparLow(CallbackSupportMixin, Projector):
         solver = self._whole("solver")
         nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
-        last = getattr(self, "dictionary_", None) if self.warm_start else None
         if last is not None and self.n_atoms not in (None, len(last)):
             raise ValueError(
                 f"n_atoms={self.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit."
@@ -469,6 +469,9 @@ class SparLow(CallbackSupportMixin, Projector):
                 raise ValueError(f"{name} must be an array of floats of shape {shape}, got {np.shape(array)}.")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name} holds numbers that are not finite.")
+        for name, number in (("n_atoms_", len(self.dictionary_)), ("n_components_", count)):
+            if getattr(self, name) != number or isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be {number}, got {getattr(self, name)!r}.")
         y, n_classes = self._training.y, len(getattr(self, "classes_", ()))
         if y is not None and (len(y) != len(self.embedding_) or y.min() < -1 or y.max() >= n_classes):
             raise ValueError("The labels of the training samples do not fit the embedding or the classes.")

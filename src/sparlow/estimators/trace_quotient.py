@@ -134,7 +134,7 @@ class TraceQuotient(Projector):
             centred = X if hasattr(X, "toarray") else X - mean
             rows = Rows(centred, n_jobs=self.n_jobs)
             A, B = quotient.matrices(rows)
-            lost = (32 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
+            lost = (64 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
             check_scatter(B, rows.squares, "features", lost)
             B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
             V = _span(rows.form(centring(X.shape[0])), count)
@@ -157,6 +157,11 @@ class TraceQuotient(Projector):
             "_training": labels,
             **classes_beside(labels, y, X.shape[0]),
         }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "embedding_" in vars(self):
+            self._neighbours = None if self._training.y is None else self._voters()
 
     def transform(self, X: Any) -> Array:
         """Project samples.
