@@ -320,7 +320,7 @@ class Patches(Views):
     >>> from sparlow.views import Patches
     >>> X, y = load_digits(return_X_y=True)
     >>> model = SparLow("lda", n_atoms=32, views=Patches(), random_state=0).fit(X[:300], y[:300])
-    >>> model.score(X[900:], y[900:]) > 0.95
+    >>> model.score(X[900:], y[900:]) > 0.9
     True
 
     """

@@ -26,7 +26,8 @@ class OnStep:
     >>> X, y = load_digits(return_X_y=True)
     >>> costs = []
     >>> follow = OnStep(lambda row, model: costs.append(row["cost"]))
-    >>> model = SparLow(n_atoms=50, max_iter=2, random_state=0).set_callbacks(follow).fit(X[:200], y[:200])
+    >>> model = SparLow(n_atoms=50, max_iter=2, early_stopping=False, embedding="orthonormal", random_state=0)
+    >>> model = model.set_callbacks(follow).fit(X[:200], y[:200])
     >>> len(costs)
     2
 
