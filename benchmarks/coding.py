@@ -51,7 +51,7 @@ def class_wise_dictionary(X, y, per_class):
             K=per_class,
             lambda1=0.1,
             iter=200,
-            numThreads=2,
+            numThreads=1,
             batchsize=256,
             verbose=False,
         ).T
@@ -60,14 +60,18 @@ def class_wise_dictionary(X, y, per_class):
     return normalize(np.vstack(parts))
 
 
-def median_seconds(functions, repeats):
-    """Median time of each function; they take turns, so that a slow moment of the machine meets all of them."""
+def median_seconds(functions, repeats, threads):
+    """Median time of each function; they take turns, so that a slow moment of the machine meets all of them.
+
+    With one thread it is the processor's time, which others at work on the machine change less.
+    """
+    clock = time.process_time if threads == 1 else time.perf_counter
     times = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
-            began = time.perf_counter()
+            began = clock()
             function()
-            times[name].append(time.perf_counter() - began)
+            times[name].append(clock() - began)
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
@@ -100,6 +104,7 @@ def speed(X, y, dtype, weights, repeats, threads):
                     "pullback": lambda: pullback(X, D, prior, codes, factors, n_jobs=threads),  # noqa: B023
                 },
                 repeats,
+                threads,
             )
         rival = spams.lasso(X_f, D=D_f, lambda1=l1, lambda2=2e-3, mode=2, numThreads=threads).T.tocsr()
         rows.append(
@@ -136,6 +141,75 @@ def speed_line(row):
     )
 
 
+LOCAL = (  # set, side of a patch, atoms, λ₁, λ₂
+    ("usps", 5, 32, 0.1, 0.1),
+    ("usps", 5, 128, 0.1, 0.1),
+    ("mnist", 7, 64, 0.1, 0.1),
+    ("mnist", 7, 128, 0.1, 0.1),
+    ("mnist", 7, 128, 0.05, 1e-3),
+    ("mnist", 8, 256, 0.1, 0.1),
+    ("mnist", 8, 256, 0.1, 1e-3),
+)
+LOCAL_HEAD = (
+    "| set | m | atoms | precision | λ₁ | λ₂ | nonzeros | X Dᵀ (µs) | SPAMS (µs) | cold (µs) | warm (µs) "
+    "| cold ÷ X Dᵀ | SPAMS ÷ cold | SPAMS ÷ warm | scikit-learn ÷ cold | gap |\n" + "|---" * 16 + "|"
+)
+
+
+def patches(X, size, n):
+    """Patches of square pictures without their mean, scaled to unit norm unless nearly constant."""
+    rng = np.random.default_rng(0)
+    side = int(np.sqrt(X.shape[1]))
+    pad = size // 2
+    pictures = np.pad(X.reshape(-1, side, side), ((0, 0), (pad, pad), (pad, pad)))
+    places = rng.integers(0, (len(X), side + 2 * pad - size + 1, side + 2 * pad - size + 1), (n, 3))
+    P = np.stack([pictures[i, a : a + size, b : b + size].ravel() for i, a, b in places])
+    P -= P.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(P, axis=1)
+    return P / np.maximum(norms, 0.1 * np.sqrt(np.mean(norms**2)))[:, None]
+
+
+def local(repeats, n=20_000):
+    """Codes of patches: microseconds of one thread for each, and ratios."""
+    rows = []
+    for name, size, r, l1, l2 in LOCAL:
+        plain = patches(load(name)[0], size, n)
+        atoms = spams.trainDL(
+            np.asfortranarray(plain.T), K=r, lambda1=0.1, iter=300, numThreads=1, batchsize=256, verbose=False
+        )
+        D_plain, prior = normalize(atoms.T), ElasticNet(l1, l2)
+        change = np.random.default_rng(0).standard_normal(D_plain.shape)
+        moved_plain = normalize(D_plain + 0.01 * change / np.linalg.norm(change, axis=1, keepdims=True))
+        for dtype in (np.float64, np.float32):
+            X, D, moved = (np.ascontiguousarray(a, dtype) for a in (plain, D_plain, moved_plain))
+            codes = encode(X, D, prior, n_jobs=1)
+            functions = {
+                "product": lambda: X @ D.T,  # noqa: B023
+                "spams": lasso(np.asfortranarray(X.T), np.asfortranarray(D.T), prior, 1),
+                "cold": lambda: encode(X, D, prior, n_jobs=1),  # noqa: B023
+                "warm": lambda: encode(X, moved, prior, start=codes, n_jobs=1),  # noqa: B023
+            }
+            with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                seconds = median_seconds(functions, repeats, 1)
+                part = X[::20]
+                rival = {"sklearn": lambda: sparse_encode(part, D, algorithm="lasso_cd", alpha=l1, n_jobs=1)}  # noqa: B023
+                seconds["sklearn"] = median_seconds(rival, 1, 1)["sklearn"] * len(X) / len(part)
+            row = dict(set=name, m=size * size, atoms=r, dtype=np.dtype(dtype).name, l1=l1, l2=l2, samples=n)
+            row |= dict(nonzeros=codes.nnz / n, **seconds, gap=float(optimality_gap(X, D, prior, codes).max()))
+            rows.append(row)
+            micro = {key: 1e6 * value / n for key, value in seconds.items()}
+            print(
+                f"| {name} | {size * size} | {r} | {row['dtype']} | {l1} | {l2} | {row['nonzeros']:.1f} "
+                f"| {micro['product']:.2f} | {micro['spams']:.2f} | {micro['cold']:.2f} | {micro['warm']:.2f} "
+                f"| {micro['cold'] / micro['product']:.1f} | **{micro['spams'] / micro['cold']:.1f}** "
+                f"| **{micro['spams'] / micro['warm']:.1f}** | {micro['sklearn'] / micro['cold']:.0f} "
+                f"| {row['gap']:.0e} |",
+                flush=True,
+            )
+    return rows
+
+
 def against_sklearn(X, y, threads):
     """The best of scikit-learn's exact algorithms on a part of the samples (it needs minutes for all)."""
     D = class_wise_dictionary(X, y, 100)
@@ -148,7 +222,7 @@ def against_sklearn(X, y, threads):
         functions["sparlow"]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # lasso_cd stops at its 1000 iterations: in its favour
-            seconds = median_seconds(functions, 3)
+            seconds = median_seconds(functions, 3, threads)
         best = min(seconds["lasso_cd"], seconds["lasso_lars"])
         rows.append(dict(l1=l1, samples=len(part), **seconds, ratio=best / seconds["sparlow"]))
         print(
@@ -254,6 +328,9 @@ def main(repeats, threads, output):
     results = dict(versions=versions, machine=machine, data=source)
     results["speed"] = speed(X, y, np.float64, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
     results["speed"] += speed(X, y, np.float32, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
+    patch_source = "USPS and MNIST" if DATA else source
+    print(f"\n## Patches: {patch_source}, 20 000 of them, one thread, warm after a 1 % move\n\n{LOCAL_HEAD}")
+    results["local"] = local(repeats)
     print("\n## scikit-learn's `sparse_encode`\n")
     print("| λ₁ | samples | sparlow (s) | lasso_cd (s) | lasso_lars (s) | best ÷ sparlow |\n" + "|---" * 6 + "|")
     results["sklearn"] = against_sklearn(X, y, threads)

@@ -24,6 +24,7 @@ from sparlow.app.dataset import Dataset
 from sparlow.evaluation import judge
 from sparlow.models import ModelFile
 from sparlow.solvers import EarlyStopping
+from sparlow.views import Patches
 
 SHAPE = (8, 8)
 
@@ -43,6 +44,7 @@ def methods(max_iter):
         "LDA-SparLow": SparLow("lda", max_iter=max_iter, **paper),
         "MFA-SparLow": SparLow("mfa", max_iter=max_iter, **paper),
         "SparLow, defaults": SparLow(max_iter=max_iter, random_state=0, n_jobs=-1),
+        "SparLow, patches": SparLow(views=Patches(), random_state=0, n_jobs=-1),
     }
 
 
@@ -50,6 +52,7 @@ def compile_kernels(X, y):
     """Small fits, so that the seconds in the table are those of the methods and not of the compiler."""
     for criterion in ("lda", "mfa"):
         SparLow(criterion, n_components=2, n_atoms=20, max_iter=1, random_state=0, n_jobs=-1).fit(X[:200], y[:200])
+    SparLow(n_atoms=8, views=Patches(), random_state=0, n_jobs=-1).fit(X[:200], y[:200])
 
 
 def compare(models, X_train, X_test, y_train, y_test):

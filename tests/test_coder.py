@@ -18,8 +18,8 @@ N, M, R = 40, 12, 20
 @pytest.fixture
 def grams(monkeypatch):
     """A list that grows by one with every Gram matrix that is computed."""
-    true, made = coding._Atoms.of, []
-    monkeypatch.setattr(coding._Atoms, "of", lambda D, n_jobs: made.append(D.shape) or true(D, n_jobs))
+    true, made = coding.Atoms.of, []
+    monkeypatch.setattr(coding.Atoms, "of", lambda D, n_jobs: made.append(D.shape) or true(D, n_jobs))
     return made
 
 

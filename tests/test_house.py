@@ -21,7 +21,8 @@ FLOORS = [
     ["messages"],
     ["_kernels", "parallel", "files", "labels"],
     ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
-    ["graphs", "views", "coding", "optimize"],
+    ["graphs", "views", "derivative", "optimize"],
+    ["coding"],
     ["coded", "dictionaries"],
     ["criteria"],
     ["problem", "embedding", "defaults"],
@@ -190,6 +191,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
         "LDA-SparLow",
         "MFA-SparLow",
         "SparLow, defaults",
+        "SparLow, patches",
     ]
     assert min(min(row.accuracies().values()) for row in rows) > 0.8
     said = capsys.readouterr().out
@@ -248,7 +250,8 @@ PAGES = [
     "docs/add_a_criterion.md",
     "docs/add_a_prior.md",
     "docs/classifiers.md",
-    "docs/classifiers.md",
+    "docs/add_views.md",
+    "docs/add_a_classifier.md",
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",

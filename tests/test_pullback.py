@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparlow import encode, pullback
-from sparlow.coding import _solve_woodbury
+from sparlow.derivative import solve_woodbury
 from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
@@ -150,7 +150,7 @@ def test_many_dependent_atoms_in_use_stay_finite(dtype):
 def test_woodbury_equals_the_direct_solution():
     rng = np.random.default_rng(0)
     D, h, w = rng.standard_normal((30, 7)), rng.uniform(1e-3, 1e3, 30), rng.standard_normal(30)
-    np.testing.assert_allclose(_solve_woodbury(D, h, w), np.linalg.solve(D @ D.T + np.diag(h), w), rtol=1e-9)
+    np.testing.assert_allclose(solve_woodbury(D, h, w), np.linalg.solve(D @ D.T + np.diag(h), w), rtol=1e-9)
 
 
 @small

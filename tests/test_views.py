@@ -196,6 +196,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", SHAPES)
 def test_patches_are_cut_coded_and_pooled_as_they_are_defined(name, sparse):
@@ -218,6 +219,26 @@ def test_patches_are_cut_coded_and_pooled_as_they_are_defined(name, sparse):
     found = Samples(given, PRIOR, bound).coded(D)
     assert found.shape == expected.shape == (7, bound.width(12))
     np.testing.assert_allclose(dense(found.features), expected, atol=1e-9)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("root", [True, False])
+def test_the_derivative_of_pooling_meets_central_differences(root):
+    rng = np.random.default_rng(0)
+    images = rng.random((3, 20))
+    bound = Patches(size=2, stride=1, cells=2, signs=True, root=root, shape=(4, 5)).bind(images)
+    codes = sp.random_array((3 * bound.n_views, 6), density=0.4, rng=rng, format="csr")
+    codes.data = rng.choice([-1, 1], codes.nnz) * rng.uniform(0.2, 1, codes.nnz)
+    codes.sort_indices()
+    weights = rng.standard_normal((3, bound.width(6)))
+    found = bound.pull(codes, weights.copy())
+    for place in rng.choice(codes.nnz, 12, replace=False):
+        ends = []
+        for step in (1e-6, -1e-6):
+            moved = codes.copy()
+            moved.data[place] += step
+            ends.append(float(np.sum(weights * bound.pool(moved)[0])))
+        assert found[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
 
 
 def test_every_patch_counts_the_same():

@@ -1,4 +1,4 @@
-"""SparLow: small, telling representations from sparse codes and a trace quotient, learned together."""
+"""SparLow learns low-dimensional representations from sparse codes and a trace quotient."""
 
 import importlib
 from typing import Any

@@ -9,20 +9,27 @@ unit-norm rows of D (r, m), codes are sparse Φ (n, r).
 
 from __future__ import annotations
 
-import itertools
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from . import _kernels
+from .derivative import (
+    Atoms,
+    dense_chunk,
+    dense_products,
+    gradient_entries,
+    map_codes,
+    rows_of,
+    solved,
+    sparse_products,
+)
 from .messages import warn
 from .parallel import Threads, chunks, frozen, uninterrupted
 from .priors import Prior, checked_numbers
@@ -31,7 +38,6 @@ Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
 _UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
-_FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
 
 
 class Coder:
@@ -72,7 +78,7 @@ class Coder:
         self.n_jobs = n_jobs
         self._numbers = _prior_numbers(prior, len(self.dictionary))
         self._constant_curvature = prior.constant_curvature(len(self.dictionary))
-        self._atoms: dict[str, _Atoms] = {}
+        self._atoms: dict[str, Atoms] = {}
 
     def __repr__(self) -> str:
         r, m = self.dictionary.shape
@@ -120,7 +126,7 @@ class Coder:
             raise ValueError(
                 f"codes has negative entries, which {self.prior} does not allow: are they of another prior?"
             )
-        return self.slope(X, codes, _gradient_entries(gradient, codes))
+        return self.slope(X, codes, gradient_entries(gradient, codes))
 
     def codes(self, X: Any, start: sp.csr_array | None = None, n_jobs: int | None = None) -> sp.csr_array:
         """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
@@ -139,13 +145,13 @@ class Coder:
         tol = self.tol or _usual_tol(X.dtype)
 
         def code(rows: slice) -> tuple[Array, Array, Array, Array]:
-            x = _dense_chunk(X, rows, atoms.D)
+            x = dense_chunk(X, rows, atoms.D)
             if _single_precision_screens(x, narrowest):
                 C, screen = _product(X[rows].astype(np.float32, copy=False), atoms.D_single), atoms.G_single
             else:
                 C, screen = _product(x, atoms.D), atoms.G
             arrays = frozen(x, C, atoms.D, atoms.G, screen)
-            begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else _rows_of(start, rows)
+            begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else rows_of(start, rows)
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
         parts = chunks(n, max(atoms.D.shape))
@@ -172,10 +178,10 @@ class Coder:
         n, m = X.shape
         parts = chunks(n, max(atoms.D.shape))
         with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
-            Q = _solved(atoms, self.prior, codes, entries, threads, parts)
+            Q = solved(atoms, self.prior, codes, entries, threads, parts)
             if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
-                return _dense_products(X, atoms.D, codes, Q, threads, parts)
-            return _sparse_products(X, atoms.D, codes, Q, threads)
+                return dense_products(X, atoms.D, codes, Q, threads, parts)
+            return sparse_products(X, atoms.D, codes, Q, threads)
 
     def _checked(self, X: Any) -> Any:
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
@@ -188,44 +194,15 @@ class Coder:
             )
         return X
 
-    def _bound(self, dtype: np.dtype[Any]) -> _Atoms:
+    def _bound(self, dtype: np.dtype[Any]) -> Atoms:
         """Return the atoms and their Gram matrix in the precision of the samples."""
         found = self._atoms.get(dtype.str)
         if found is None:
-            found = self._atoms[dtype.str] = _Atoms.of(self.dictionary.astype(dtype, copy=False), self.n_jobs)
+            found = self._atoms[dtype.str] = Atoms.of(self.dictionary.astype(dtype, copy=False), self.n_jobs)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_atoms": {}}  # computed again where it is wanted
-
-
-@dataclass(frozen=True)
-class _Atoms:
-    """Atoms D and G = D Dᵀ, both also in single precision."""
-
-    D: Array
-    G: Array
-    D_single: Array
-    G_single: Array
-
-    @classmethod
-    def of(cls, D: Array, n_jobs: int | None) -> _Atoms:
-        """Compute the Gram matrix by blocks, so that it has the same bits for any number of threads."""
-        r = len(D)
-        G = np.empty((r, r), D.dtype)
-        single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
-
-        def fill(rows: slice) -> None:
-            lower = D[rows] @ D[: rows.stop].T
-            G[rows, : rows.stop] = lower
-            G[: rows.start, rows] = lower[:, : rows.start].T
-            if single is not G:
-                single[rows, : rows.stop] = lower
-                single[: rows.start, rows] = lower[:, : rows.start].T
-
-        with Threads(n_jobs) as threads:
-            list(threads.map(fill, chunks(r, max(D.shape))))
-        return cls(D, G, D.astype(np.float32, copy=False), single)
 
 
 def encode(
@@ -347,10 +324,10 @@ def objective(
     D = coder.dictionary.astype(X.dtype, copy=False)
     codes = _csr(codes, "codes", (X.shape[0], D.shape[0]), D.dtype)
     value = prior.compiled()[0]
-    penalties = _map_codes(value, codes, prior)
+    penalties = map_codes(value, codes, prior)
     totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
     for rows in chunks(X.shape[0], max(D.shape)):
-        residual = _dense_chunk(X, rows, D) - codes[rows] @ D
+        residual = dense_chunk(X, rows, D) - codes[rows] @ D
         totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
     return np.where(_infeasible(prior, codes), np.inf, totals)
 
@@ -371,11 +348,11 @@ def optimality_gap(
     derivative = prior.compiled()[1]
     gaps = np.zeros(n)
     for rows in chunks(n, max(D.shape)):
-        x, phi = _dense_chunk(X, rows, D), codes[rows]
+        x, phi = dense_chunk(X, rows, D), codes[rows]
         z = (x - phi @ D) @ D.T
         violation = np.maximum(np.maximum(z - high, low - z), 0)
         sample = np.repeat(np.arange(phi.shape[0]), np.diff(phi.indptr))
-        slope = _map_codes(derivative, phi, prior)
+        slope = map_codes(derivative, phi, prior)
         violation[sample, phi.indices] = np.abs(z[sample, phi.indices] - slope)
         norms = np.linalg.norm(x, axis=1)
         gaps[rows] = violation.max(axis=1) / np.where(norms > 0, norms, 1)
@@ -466,24 +443,6 @@ def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
 # ── pieces of data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _dense_chunk(X: Any, rows: slice, D: Array) -> Array:
-    """Some rows as a plain array, small enough in value that squares do not overflow."""
-    part = X[rows]
-    dense = np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
-    limit = 1e18 if D.dtype == np.float32 else 1e150
-    if max(dense.max(), -dense.min()) > limit:
-        raise ValueError(
-            f"X has entries above {limit:.0g} in {D.dtype}: divide it (and the prior's weights) by its scale."
-        )
-    return dense
-
-
-def _map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
-    """A scalar function of the prior, of each stored code."""
-    indices = codes.indices.astype(np.int32, copy=False)
-    return _kernels.map_scalar(function, *frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
-
-
 def _product(part: Any, D: Array) -> Array:
     return np.ascontiguousarray(part @ D.T)
 
@@ -493,130 +452,8 @@ def _nothing(n: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
     return frozen(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
 
 
-def _rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:
-    """``indptr, indices, data`` of some rows, for a kernel."""
-    indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
-    entries = slice(indptr[0], indptr[-1])
-    indices = matrix.indices[entries].astype(np.int32, copy=False)
-    return frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
-
-
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
     """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
     largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
     in_range = largest == 0 or 1e-20 < largest < 1e20
     return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
-
-
-# ── the parts of the pullback ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
-    """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
-    n, r = codes.shape
-    dtype = codes.dtype
-    if isinstance(gradient, (tuple, list)) and len(gradient) in (2, 3) and np.ndim(gradient[0]) == 2:
-        left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient[:2])
-        if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
-            raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
-        right = np.ascontiguousarray(right.T)
-        third = gradient[2] if len(gradient) == 3 else 0.0
-        more = _entries_of(third, codes) if np.ndim(third) or sp.issparse(third) else None
-
-        def factored(rows: slice) -> Array:
-            indptr, indices, data = _rows_of(codes, rows)
-            product = _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
-            return product + (dtype.type(third) * data if more is None else more(rows))
-
-        return factored
-
-    return _entries_of(gradient, codes)
-
-
-def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
-    """The entries of a matrix on the support of some rows of the codes, as a function of the rows."""
-    full = check_array(gradient, accept_sparse="csr", dtype=codes.dtype, input_name="gradient")
-    if full.shape != codes.shape:
-        raise ValueError(f"gradient must have shape {codes.shape} like the codes, got {full.shape}.")
-
-    def plain(rows: slice) -> Array:
-        indptr, indices, _ = _rows_of(codes, rows)
-        part = full[rows].toarray() if sp.issparse(full) else full[rows]
-        return part[np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)), indices]
-
-    return plain
-
-
-def _solved(
-    atoms: _Atoms, prior: Prior, codes: sp.csr_array, entries: Any, threads: Threads, parts: list[slice]
-) -> sp.csr_array:
-    """Return Q, with β = K⁻¹ w on the support of each sample."""
-    D, (r, m) = atoms.D, atoms.D.shape
-    _, _, curvature, _ = prior.compiled()
-    curv = _map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
-    largest = m if codes.nnz and curv.min() > _FLAT else r
-
-    def solve(rows: slice) -> Array:
-        indptr, indices, curv_rows = _rows_of(codes, rows, curv)
-        weights = entries(rows)
-        _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(atoms.G), largest)
-        for first, last in itertools.pairwise(indptr):
-            if last - first > largest:
-                part = slice(first, last)
-                weights[part] = _solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
-        return weights
-
-    solved = np.concatenate(list(threads.map(solve, parts)))
-    return sp.csr_array((solved, codes.indices, codes.indptr), shape=codes.shape)
-
-
-def _solve_woodbury(D: Array, h: Array, w: Array) -> Array:
-    """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
-    scaled = D / np.sqrt(h)[:, None]
-    inner = scaled.T @ scaled
-    inner.flat[:: len(inner) + 1] += 1
-    factor = scipy.linalg.cho_factor(inner, overwrite_a=True, check_finite=False)
-    correction = scipy.linalg.cho_solve(factor, D.T @ (w / h), check_finite=False)
-    return (w - D @ correction) / h
-
-
-def _sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
-    """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
-    r, m = D.shape
-    places = np.arange(Q.nnz, dtype=Q.indptr.dtype)
-    columns = sp.csr_array((places, Q.indices, Q.indptr), shape=Q.shape).tocsc()
-    del places
-    bounds = columns.indptr.astype(np.int64)
-    indptr, indices, q = _rows_of(Q, slice(0, Q.shape[0]))
-    dense = np.empty((Q.shape[0], 0), D.dtype) if sp.issparse(X) else np.ascontiguousarray(X)
-    rows = (indptr, indices, q, *frozen(codes.data, dense))
-    gradient = np.empty((r, m), D.dtype)
-
-    def block(atoms: slice) -> None:
-        size = atoms.stop - atoms.start
-        part = slice(bounds[atoms.start], bounds[atoms.stop])
-        local, samples = bounds[atoms.start : atoms.stop + 1] - part.start, columns.indices[part].astype(np.int32)
-        q_t, phi_t = Q.data[columns.data[part]], codes.data[columns.data[part]]
-        QtX, S = np.zeros((size, dense.shape[1]), D.dtype), np.zeros((size, r), D.dtype)
-        _kernels.transposed_products(*frozen(local, samples, q_t, phi_t), *rows, QtX, S)
-        if sp.issparse(X):
-            QtX = (sp.csr_array((q_t, samples, local), shape=(size, Q.shape[0])) @ X).toarray()
-        gradient[atoms] = QtX - S @ D
-
-    list(threads.map(block, chunks(r, max(D.shape))))
-    return gradient
-
-
-def _dense_products(
-    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]
-) -> Array:
-    """Qᵀ(X − ΦD) − Φᵀ(QD), chunk by chunk with dense products: for supports so long that sparsity does not pay."""
-
-    def part(rows: slice) -> Array:
-        q, phi = Q[rows].toarray(), codes[rows].toarray()
-        return q.T @ (_dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
-
-    gradient = np.zeros_like(D)
-    for term in threads.map(part, parts):
-        gradient += term
-    return gradient

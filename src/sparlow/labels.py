@@ -204,7 +204,7 @@ def _has_words(y: Array) -> bool:
 
 
 def _gaps_marked(y: Any) -> Any:
-    """Class numbers with NaN where some are missing, as tables have them, with −1 there; other targets as they are.
+    """Return class numbers with −1 in place of NaN, as tables have gaps; return other targets as they are.
 
     They are classes if they are whole, none of them is −1, and most are there more than once.
     """
@@ -232,7 +232,7 @@ def _is_targets(y: Any) -> bool:
 
 
 def check_targets(y: Any, missing: bool = True) -> Array:
-    """Targets (n, d), rows of NaN where they are unknown."""
+    """Return targets (n, d), with rows of NaN where they are unknown."""
     if not missing and np.any(np.isnan(np.asarray(y, float))):
         raise ValueError("Input y contains NaN: samples without a target are left out here, smvr can learn from them.")
     targets = check_array(

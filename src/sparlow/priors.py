@@ -47,40 +47,40 @@ class Prior(ABC):
     @staticmethod
     @abstractmethod
     def value(code: float, atom: int, parameters: Vector) -> float:
-        """g(φ), φ ≠ 0."""
+        """Return g(φ), φ ≠ 0."""
 
     @staticmethod
     @abstractmethod
     def derivative(code: float, atom: int, parameters: Vector) -> float:
-        """g′(φ), φ ≠ 0."""
+        """Return g′(φ), φ ≠ 0."""
 
     @staticmethod
     @abstractmethod
     def curvature(code: float, atom: int, parameters: Vector) -> float:
-        """g″(φ), φ ≠ 0."""
+        """Return g″(φ), φ ≠ 0."""
 
     @staticmethod
     @abstractmethod
     def minimiser(target: float, atom: int, parameters: Vector) -> float:
-        """Argmin over φ of ½(φ − target)² + g(φ)."""
+        """Return the argmin over φ of ½(φ − target)² + g(φ)."""
 
     @abstractmethod
     def parameters(self, n_atoms: int) -> Vector:
-        """The numbers that the four functions receive, as one flat array."""
+        """Return the numbers that the four functions receive, as one flat array."""
 
     @abstractmethod
     def interval(self, n_atoms: int) -> tuple[Vector, Vector]:
-        """∂g(0) per atom: lower and upper ends, each of shape (n_atoms,); they may be infinite."""
+        """Return ∂g(0) per atom: lower and upper ends, each of shape (n_atoms,); they may be infinite."""
 
     def constant_curvature(self, n_atoms: int) -> Vector | None:
-        """g″ per atom where it is the same for all codes but 0, which makes coding several times faster; else None.
+        """Return g″ per atom where it is the same for all codes but 0, which makes coding faster; else None.
 
         Then g′(φ) = g″·φ + the end of ∂g(0) on the side of φ, and the four functions above must say the same.
         """
         return None
 
     def compiled(self) -> tuple[Any, Any, Any, Any]:
-        """The four functions, compiled: value, derivative, curvature, minimiser."""
+        """Return the four functions, compiled: value, derivative, curvature, minimiser."""
         return _compiled(type(self))
 
 
@@ -92,7 +92,7 @@ def _compiled(kind: type[Prior]) -> tuple[Any, Any, Any, Any]:
 
 
 def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]:
-    """``parameters, low, high`` of a prior for ``n_atoms`` atoms, after a look at whether its parts fit together.
+    """Return ``parameters, low, high`` of a prior for ``n_atoms`` atoms, after a check that its parts fit together.
 
     Compiled functions do not see the end of an array, and a solver cannot tell a wrong prior from a hard problem. So
     the functions are tried here, in Python, on a few numbers for the first and the last atom.
@@ -117,7 +117,7 @@ def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]
 def _check_parts(
     prior: Prior, name: str, target: float, atom: int, parameters: Vector, low: float, high: float
 ) -> None:
-    """The minimiser's code must satisfy target − code ∈ ∂g(code), and g be convex there."""
+    """Check that the minimiser's code satisfies target − code ∈ ∂g(code), and that g is convex there."""
     try:
         code = prior.minimiser(target, atom, parameters)
         if code == 0:

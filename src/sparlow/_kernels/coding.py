@@ -23,7 +23,7 @@ from .algebra import (
     subtract_multiple,
 )
 from .compilation import kernel, part
-from .quadratic import WHOLE, encode_quadratic
+from .quadratic import encode_quadratic
 from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
@@ -31,7 +31,7 @@ _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
-_LONG, _LONG_OF_MANY = 32, 20  # supports of more atoms are found by the general method; the latter for r > WHOLE
+_LONG = 48  # supports of more atoms are found by the general method, whatever the prior
 _ROOM = 128  # atoms at hand in the method for quadratic priors
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
@@ -526,9 +526,12 @@ def encode_general(
                 work, ints, gram, factor, w, low, high, derivative, curvature, parameters, floor, quadratic
             )
             gap = max(gap, settled) if settled < FAR else gap
-        for a in range(w):  # what remains of the codes in their own precision
+        mass = 0.0
+        for a in range(w):  # what rounding to their own precision does to the codes, to their slopes and to z
             if codes[a] != 0:
+                mass += abs(codes[a])
                 gap = max(gap, rounding * abs(codes[a]) * curvature(codes[a], atoms[a], parameters))
+        gap = max(gap, 2 * rounding * mass)
         gaps[i] = np.inf if not complete else max(rounding, gap / norm if norm > 0 else gap)
         if nnz + w > data.shape[0]:
             room = max(2 * data.shape[0], nnz + w)
@@ -561,16 +564,11 @@ def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
     X, C = _frozen(X[left], C[left])
     start = _as_start(_rows(coded, left))
     general = encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, True, bits)
-    short = np.flatnonzero(general[0] <= _longest(len(D)))
+    short = np.flatnonzero(general[0] <= _LONG)
     X, C = _frozen(X[short], C[short])
     again = _encode_quadratic(X, C, dictionary, constant, _as_start(_rows(general, short)))
     better = np.isfinite(again[3])
     return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
-
-
-def _longest(r):
-    """The longest support that is left to the method for quadratic priors."""
-    return _LONG if r <= WHOLE else _LONG_OF_MANY
 
 
 def _encode_quadratic(X, C, dictionary, constant, start):
@@ -579,7 +577,7 @@ def _encode_quadratic(X, C, dictionary, constant, start):
     room = min(r, _ROOM) + 1
     bits, rows = _bits(C, (2, max(r, room) + 8)), np.empty((room, room + 8), C.dtype)
     table = _frozen(rows.view())[0]
-    return encode_quadratic(X, C, *dictionary, constant, *start, bits, rows, table, min(_longest(r), room - 1))
+    return encode_quadratic(X, C, *dictionary, constant, *start, bits, rows, table, min(_LONG, room - 1))
 
 
 def _bits(C, shape):

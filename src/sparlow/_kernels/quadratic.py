@@ -30,7 +30,7 @@ _ROUNDS = 30  # screenings of all atoms, and …
 _HALVINGS = 30  # shares tried to have few enough atoms at hand, and …
 _FUTILE = 16  # samples left, and more than a third of all: the rest of a chunk is left, too
 _STEPS = 6  # … steps for each atom at hand, before a sample is left to the general method
-WHOLE = 256  # of so many atoms all are at hand
+_WHOLE = 256  # of so many atoms all are at hand
 _SHARE = 0.2  # atoms are at hand when they violate optimality by this share of the largest violation
 
 # Rows of the work array, by place in the support: code, its sign, the end of ∂g(0) on its side, g″ and d·x; steps.
@@ -411,7 +411,7 @@ def encode_quadratic(
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
     rounding = 6e-8 if X.itemsize == 4 else 1.2e-16
     room = rows.shape[0]
-    whole = r <= WHOLE
+    whole = r <= _WHOLE
     violation, near_violation = bits[0, :r].view(C.dtype), bits[1].view(C.dtype)
     z, low_screen, high_screen = np.empty(r, C.dtype), np.empty(r, C.dtype), np.empty(r, C.dtype)
     near = np.zeros((3, bits.shape[1]), C.dtype)

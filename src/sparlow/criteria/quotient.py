@@ -65,7 +65,7 @@ class Quotient:
     def of_total(
         cls, above: Structure, rest: Structure, balance: Callable[[Array], Structure] | None = None
     ) -> Quotient:
-        """The quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
+        """Return the quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
         return cls(above, above + rest, balance=balance, rest=rest)
 
     @property

@@ -32,10 +32,10 @@ def learn_dictionary(
     n_jobs: int | None = None,
     **offered: Any,
 ) -> tuple[Array, Array | None]:
-    """A dictionary by the learner of that name, class by class where there are labels ``y``, and the atoms' classes.
+    """Learn a dictionary, class by class where there are labels ``y``; return it with the classes of its atoms.
 
-    Of what is ``offered`` (``n_nonzero``, …) the learner gets the arguments that it has, None left out; of a prior that
-    it does not take, whether codes are positive.
+    The learner gets those of the ``offered`` options (``n_nonzero``, …) that it has and that are not None. A learner
+    that takes no prior is told whether codes must be positive.
     """
     offered |= {"prior": prior, "positive": prior.positive}
     learner = LEARNERS[method]

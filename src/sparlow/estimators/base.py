@@ -193,7 +193,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         """Predict the probability of each class.
 
         The 50 nearest training samples in the embedding vote with weights that fall with the distance. How fast they
-        fall is chosen by leaving out one training sample at a time.
+        fall is chosen by the log loss on held-out samples, or by leaving out one training sample at a time.
 
         Parameters
         ----------

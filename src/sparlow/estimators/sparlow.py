@@ -73,8 +73,8 @@ class SparLow(CallbackSupportMixin, Projector):
         ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
     early_stopping : "auto", bool or EarlyStopping, default="auto"
         Hold out a part of the samples to choose the number of steps by the score on them. Where no step is better than
-        the start by more than chance, the start is kept. "auto" does so where there are labels; with patches it makes
-        no step at all, as no gain of joint learning is established there.
+        the start by more than chance, the start is kept. "auto" does so where there are labels. With patches "auto"
+        makes no step at all, as no gain of joint learning is established there.
     embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples. "quadratic", for lda: discriminant analysis of all products of two features.
@@ -127,7 +127,7 @@ class SparLow(CallbackSupportMixin, Projector):
     shrinkage_, mu_proximity_ : float
         The shrinkage and the μ₂ in use.
     ridges_ : (float, float)
-        The ridges of codes and samples of the whitened embedding, in multiples of their mean variance, chosen on
+        The ridges of codes and samples of the whitened embedding, in multiples of the variance of one sample, chosen on
         held-out samples; infinite for a part that is left out.
     ridge_ : float
         What shrinkage added to the diagonal of B.

@@ -40,10 +40,10 @@ class TraceQuotient(Projector):
     Parameters
     ----------
     criterion : str or Criterion, default="lda"
-        A name, or an object with parameters such as ``MFA(k_within=5)``.
+        A name, or an object with parameters such as ``MFA(k_within=5)``. By default tr(B)/m is added to the diagonal
+        of B; ``LDA(shrinkage=0.1)`` adds a tenth of that.
     n_components : int, optional
         Dimension l of the embedding; by default what suits the criterion (classes − 1 where there are classes).
-        By default 1.0 times tr(B)/m is added to the diagonal of B; ``sparlow.criteria.LDA(shrinkage=0.1)`` changes it.
     n_jobs : int, optional
         Threads.
 

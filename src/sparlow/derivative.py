@@ -1,0 +1,188 @@
+"""The derivative of codes with respect to the dictionary, and the pieces of data that coding shares with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from . import _kernels
+from .parallel import Threads, chunks, frozen
+from .priors import Prior, checked_numbers
+
+Array = NDArray[Any]
+
+_FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Atoms D and G = D Dᵀ, both also in single precision."""
+
+    D: Array
+    G: Array
+    D_single: Array
+    G_single: Array
+
+    @classmethod
+    def of(cls, D: Array, n_jobs: int | None) -> Atoms:
+        """Compute the Gram matrix by blocks, so that it has the same bits for any number of threads."""
+        r = len(D)
+        G = np.empty((r, r), D.dtype)
+        single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
+
+        def fill(rows: slice) -> None:
+            lower = D[rows] @ D[: rows.stop].T
+            G[rows, : rows.stop] = lower
+            G[: rows.start, rows] = lower[:, : rows.start].T
+            if single is not G:
+                single[rows, : rows.stop] = lower
+                single[: rows.start, rows] = lower[:, : rows.start].T
+
+        with Threads(n_jobs) as threads:
+            list(threads.map(fill, chunks(r, max(D.shape))))
+        return cls(D, G, D.astype(np.float32, copy=False), single)
+
+
+def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
+    """Some rows as a plain array, small enough in value that squares do not overflow."""
+    part = X[rows]
+    dense = np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
+    limit = 1e18 if D.dtype == np.float32 else 1e150
+    if max(dense.max(), -dense.min()) > limit:
+        raise ValueError(
+            f"X has entries above {limit:.0g} in {D.dtype}: divide it (and the prior's weights) by its scale."
+        )
+    return dense
+
+
+def map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
+    """A scalar function of the prior, of each stored code."""
+    indices = codes.indices.astype(np.int32, copy=False)
+    return _kernels.map_scalar(function, *frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
+
+
+def rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:
+    """``indptr, indices, data`` of some rows, for a kernel."""
+    indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
+    entries = slice(indptr[0], indptr[-1])
+    indices = matrix.indices[entries].astype(np.int32, copy=False)
+    return frozen(indptr - indptr[0], indices, (matrix.data if data is None else data)[entries])
+
+
+def gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
+    """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
+    n, r = codes.shape
+    dtype = codes.dtype
+    if isinstance(gradient, (tuple, list)) and len(gradient) in (2, 3) and np.ndim(gradient[0]) == 2:
+        left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient[:2])
+        if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
+            raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
+        right = np.ascontiguousarray(right.T)
+        third = gradient[2] if len(gradient) == 3 else 0.0
+        more = _entries_of(third, codes) if np.ndim(third) or sp.issparse(third) else None
+
+        def factored(rows: slice) -> Array:
+            indptr, indices, data = rows_of(codes, rows)
+            product = _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
+            return product + (dtype.type(third) * data if more is None else more(rows))
+
+        return factored
+
+    return _entries_of(gradient, codes)
+
+
+def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
+    """The entries of a matrix on the support of some rows of the codes, as a function of the rows."""
+    full = check_array(gradient, accept_sparse="csr", dtype=codes.dtype, input_name="gradient")
+    if full.shape != codes.shape:
+        raise ValueError(f"gradient must have shape {codes.shape} like the codes, got {full.shape}.")
+
+    def plain(rows: slice) -> Array:
+        indptr, indices, _ = rows_of(codes, rows)
+        part = full[rows].toarray() if sp.issparse(full) else full[rows]
+        return part[np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)), indices]
+
+    return plain
+
+
+def solved(
+    atoms: Atoms, prior: Prior, codes: sp.csr_array, entries: Any, threads: Threads, parts: list[slice]
+) -> sp.csr_array:
+    """Return Q, with β = K⁻¹ w on the support of each sample."""
+    D, (r, m) = atoms.D, atoms.D.shape
+    _, _, curvature, _ = prior.compiled()
+    curv = map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
+    largest = m if codes.nnz and curv.min() > _FLAT else r
+
+    def solve(rows: slice) -> Array:
+        indptr, indices, curv_rows = rows_of(codes, rows, curv)
+        weights = entries(rows)
+        _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(atoms.G), largest)
+        for first, last in itertools.pairwise(indptr):
+            if last - first > largest:
+                part = slice(first, last)
+                weights[part] = solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
+        return weights
+
+    solved = np.concatenate(list(threads.map(solve, parts)))
+    return sp.csr_array((solved, codes.indices, codes.indptr), shape=codes.shape)
+
+
+def solve_woodbury(D: Array, h: Array, w: Array) -> Array:
+    """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
+    scaled = D / np.sqrt(h)[:, None]
+    inner = scaled.T @ scaled
+    inner.flat[:: len(inner) + 1] += 1
+    factor = scipy.linalg.cho_factor(inner, overwrite_a=True, check_finite=False)
+    correction = scipy.linalg.cho_solve(factor, D.T @ (w / h), check_finite=False)
+    return (w - D @ correction) / h
+
+
+def sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
+    """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
+    r, m = D.shape
+    places = np.arange(Q.nnz, dtype=Q.indptr.dtype)
+    columns = sp.csr_array((places, Q.indices, Q.indptr), shape=Q.shape).tocsc()
+    del places
+    bounds = columns.indptr.astype(np.int64)
+    indptr, indices, q = rows_of(Q, slice(0, Q.shape[0]))
+    dense = np.empty((Q.shape[0], 0), D.dtype) if sp.issparse(X) else np.ascontiguousarray(X)
+    rows = (indptr, indices, q, *frozen(codes.data, dense))
+    gradient = np.empty((r, m), D.dtype)
+
+    def block(atoms: slice) -> None:
+        size = atoms.stop - atoms.start
+        part = slice(bounds[atoms.start], bounds[atoms.stop])
+        local, samples = bounds[atoms.start : atoms.stop + 1] - part.start, columns.indices[part].astype(np.int32)
+        q_t, phi_t = Q.data[columns.data[part]], codes.data[columns.data[part]]
+        QtX, S = np.zeros((size, dense.shape[1]), D.dtype), np.zeros((size, r), D.dtype)
+        _kernels.transposed_products(*frozen(local, samples, q_t, phi_t), *rows, QtX, S)
+        if sp.issparse(X):
+            QtX = (sp.csr_array((q_t, samples, local), shape=(size, Q.shape[0])) @ X).toarray()
+        gradient[atoms] = QtX - S @ D
+
+    list(threads.map(block, chunks(r, max(D.shape))))
+    return gradient
+
+
+def dense_products(
+    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]
+) -> Array:
+    """Qᵀ(X − ΦD) − Φᵀ(QD), chunk by chunk with dense products: for supports so long that sparsity does not pay."""
+
+    def part(rows: slice) -> Array:
+        q, phi = Q[rows].toarray(), codes[rows].toarray()
+        return q.T @ (dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
+
+    gradient = np.zeros_like(D)
+    for term in threads.map(part, parts):
+        gradient += term
+    return gradient
