@@ -342,7 +342,7 @@ def test_gradients_of_tddl_against_central_differences_through_the_solver(name, 
     samples, D = unit(rng.uniform(size=(30, 12))), unit(rng.uniform(size=(9, 12)) - 0.2)
     T = one_hot(rng.integers(0, 3, 30), 3, float)[:, :columns]
     linear = Linear(rng.standard_normal((9, columns)), rng.standard_normal(columns))
-    prior, h = sparlow.ElasticNet(0.05, 0.005), 1e-6
+    prior, h = sparlow.priors.ElasticNet(0.05, 0.005), 1e-6
 
     def cost(D, W, b):
         return gradient(samples, T, unit(D), Linear(W, b), prior, LOSSES[name], 0.1, tol=1e-13)
@@ -370,7 +370,7 @@ def test_losses_and_probabilities_belong_together(name):
 
 
 def test_first_classifier_of_tddl_is_the_best_one():
-    codes = sparlow.encode(X[:200], X[300:340], sparlow.ElasticNet(0.1))
+    codes = sparlow.encode(X[:200], X[300:340], sparlow.priors.ElasticNet(0.1))
     T = one_hot(Y[:200], 10, float)
     best = best_linear(codes, T, LOSSES["softmax"], 1e-2)
     slope = codes.T @ (LOSSES["softmax"].probabilities(best.scores(codes)) - T) / 200 + 1e-2 * best.W
@@ -399,7 +399,7 @@ def test_tddl_learns_from_moved_copies():
 def test_tddl_with_dictionaries_is_one_problem_for_each_class():
     model = TDDL(15, loss="logistic", shared=False, max_iter=2, random_state=0).fit(X[:300], Y[:300])
     assert model.dictionary_.shape == (10, 15, 64)
-    codes = sparlow.encode(X[300:310], model.dictionary_[4], sparlow.ElasticNet(0.15, 5e-4))
+    codes = sparlow.encode(X[300:310], model.dictionary_[4], sparlow.priors.ElasticNet(0.15, 5e-4))
     expected = codes @ model.coef_[:, 4] + model.intercept_[4]
     np.testing.assert_allclose(model.decision_function(X[300:310])[:, 4], expected)
     with pytest.raises(ValueError, match="needs loss='logistic'"):
