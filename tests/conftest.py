@@ -15,6 +15,13 @@ settings.register_profile("steady", derandomize=True)
 settings.load_profile("steady")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that drive a browser are slow, and need one."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _close_figures():
     yield

@@ -190,6 +190,7 @@ def test_edges_are_weighed_the_same_in_any_batches(monkeypatch):
     np.testing.assert_allclose((whole @ Y), (parts @ Y), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", [SDA(), SLAP(), SMVR(), SDA(propagate=0)], ids=str)
 def test_missing_labels_of_the_training_samples_are_filled_in(criterion):
     """Given labels stay, nearly all others are right, and words are words; without missing ones there is nothing."""

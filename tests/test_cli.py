@@ -46,6 +46,7 @@ def run(capsys, *words):
     return code, json.loads(said.out) if said.out else None, said.err
 
 
+@pytest.mark.slow
 def test_fit_saves_the_model_that_python_would_make(folder, capsys):
     held = load_file(folder / "m.sparlow")
     X, y = DIGITS.data[:200], DIGITS.target[:200]
@@ -184,6 +185,7 @@ def test_models_learned_in_python_know_their_labels_on_the_command_line(kind, tm
     assert told["methods"][0]["accuracy"]["1NN"] > 0.6
 
 
+@pytest.mark.slow
 def test_evaluate_by_folds_beside_rivals(folder, capsys):
     words = ("evaluate", folder / "train.npz", "--folds", "2", "--classifiers", "1NN", *SMALL)
     code, told, _ = run(capsys, *words, "--rivals")
@@ -282,6 +284,7 @@ def test_pictures_beside_the_classes_need_a_criterion_for_them(tmp_path, capsys)
     assert run(capsys, *words, "--criterion", "sda")[0] == 0
 
 
+@pytest.mark.slow
 def test_reports_do_not_judge_by_samples_that_were_seen(folder, tmp_path, capsys, monkeypatch):
     start, page = tmp_path / "start.sparlow", tmp_path / "page.html"
     words = ("--from", folder / "m.sparlow", "--max-iter", "0", "--jobs", "1", "-o", start)
@@ -440,6 +443,7 @@ def test_the_whole_help_names_commands_and_exit_codes(capsys):
     assert all(name in said for name in (*COMMANDS, "130", "exit codes"))
 
 
+@pytest.mark.slow
 def test_documented_commands_run(tmp_path, monkeypatch, capsys):
     for row in range(120):
         place = tmp_path / "digits" / str(DIGITS.target[row])
@@ -462,6 +466,7 @@ def process(*words, **options):
     return subprocess.Popen([sys.executable, "-m", "sparlow.app", *map(str, words)], **options)
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_the_result_and_nothing_else(folder):
     with process("fit", folder / "train.npz", "-o", folder / "p.sparlow", *SMALL, "--json",
                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:  # fmt: skip
@@ -471,6 +476,7 @@ def test_a_pipe_gets_the_result_and_nothing_else(folder):
     assert load(folder / "p.sparlow").n_atoms_ == 30
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_best_model_so_far(folder):
     path = folder / "interrupted.sparlow"
     ours, theirs = pty.openpty()  # a terminal: progress is shown
@@ -536,6 +542,7 @@ def test_columns_that_differ_in_scale_are_standardized(wine, tmp_path, capsys):
     assert "--standardize goes without --from" in said
 
 
+@pytest.mark.slow
 def test_raw_columns_do_not_collapse(wine, capsys):
     words = ["--max-iter", "1", "--n-atoms", "40", "--classifiers", "1NN", "--jobs", "1", "--folds", "3"]
     code, told, said = run(capsys, "evaluate", wine, *words)
@@ -546,6 +553,7 @@ def test_raw_columns_do_not_collapse(wine, capsys):
     assert said.count("nearly equal") == 1  # not once for each fold
 
 
+@pytest.mark.slow
 def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
     for row in range(60):
         place = tmp_path / "p" / str(DIGITS.target[row])

@@ -56,6 +56,7 @@ def test_llc_is_its_plain_form():
     np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_llc_of_a_photograph_is_its_plain_form():
     bag = DenseSIFT().transform([photograph()])[0]
     words = bag.values[np.any(bag.values, axis=1)][::7].copy()

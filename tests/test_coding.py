@@ -139,6 +139,7 @@ def test_optimal_over_shapes_scales_and_coherence(n, m, r, l1, l2, scale, cohere
     assert dense_gap(X, D, prior, encode(X, D, prior)).max() <= 1e-8
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     name=st.sampled_from(cases.PRIORS),
@@ -233,6 +234,7 @@ def test_same_bits_for_any_number_of_threads():
         assert_same_bits(encode(X, D, ElasticNet(0.05), n_jobs=n_jobs), one)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(cases.PRIORS),
@@ -484,6 +486,7 @@ print(hashlib.sha256(codes.data.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_process_that_compiles_gives_the_bits_of_later_ones(tmp_path):
     """Kernels in memory and kernels from the cache must hold the same code: their parts are inlined, not linked."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -57,6 +57,7 @@ def test_held_out_objective_is_lower_than_that_of_the_start(learner):
     assert after < 0.96 * before
 
 
+@pytest.mark.slow
 @learners
 def test_a_planted_dictionary_is_found(learner):
     X, D = cases.planted(1500, 20, 30, 3)
@@ -347,6 +348,7 @@ def test_classes_need_labels_and_samples():
 # ── the estimator ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [*({"method": method} for method in LEARNERS), {"class_wise": True}, {"method": "online", "class_wise": True}],

@@ -222,6 +222,7 @@ def test_every_sample_needs_a_label_where_the_criterion_is_supervised(build, not
         build("lda").fit(X, y)
 
 
+@pytest.mark.slow
 def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
     y = [-1 if i % 2 else f"digit {c}" for i, c in enumerate(Y)]
     for given in (y, np.array(y), np.array(y, object)):
@@ -232,6 +233,7 @@ def test_minus_one_in_a_list_of_words_marks_unlabelled_samples():
         small("lda", max_iter=0).fit(X, y)
 
 
+@pytest.mark.slow
 def test_samples_that_are_nearly_their_mean_are_pointed_out():
     far = X + 3 * np.abs(X).max()
     for samples in (far, far.astype(np.float32), sp.csr_array(far)):

@@ -84,6 +84,7 @@ def test_labels_of_training_and_new_samples():
     assert labels_of([0, 1], [-1, -1]) == (["0", "1"], [])
 
 
+@pytest.mark.slow
 def test_models_and_rivals_on_the_same_split():
     model = SparLow("lda", n_components=9, n_atoms=30, max_iter=1, random_state=0)
     rows = list(compare({"ours": model}, X[:200], Y[:200], X[200:], Y[200:], ["1NN"]))
@@ -248,6 +249,7 @@ def test_splits_hold_out_a_share_of_each_class():
         folds(np.array([0, 0, 1, 1]), 3)
 
 
+@pytest.mark.slow
 def test_folds_are_pooled():
     model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0)
     parts = [learn_and_judge("m", model, X[a], Y[a], X[b], Y[b], ["1NN"]) for a, b in folds(Y, 3)]

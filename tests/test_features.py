@@ -27,6 +27,7 @@ def pictures(tmp_path_factory):
 TINY = ["--words", "16", "--jobs", "1"]
 
 
+@pytest.mark.slow
 def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     path = tmp_path / "rows.npz"
     code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)

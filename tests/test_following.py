@@ -53,6 +53,7 @@ def test_progress_bar_of_scikit_learn(capsys):
     np.testing.assert_array_equal(model.dictionary_, plain(max_iter=2).fit(X, Y).dictionary_)
 
 
+@pytest.mark.slow
 def test_a_fit_that_fails_ends_the_progress_bar():
     """Its thread would keep the interpreter from ending."""
     pytest.importorskip("sklearn.callback")

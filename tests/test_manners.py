@@ -36,6 +36,7 @@ def test_every_check_of_scikit_learn_passes(name, model):
     assert len(outcomes) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_every_criterion_by_name_and_as_an_object(name):
     y = labels_for(name)
@@ -61,6 +62,7 @@ def test_column_names_and_data_frames(fitted):
     assert isinstance(regression.predict(frame), np.ndarray)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_single_precision_is_kept_and_near_double(name):
     y = labels_for(name)
@@ -74,6 +76,7 @@ def test_single_precision_is_kept_and_near_double(name):
         assert np.mean(same == other) > 0.9
 
 
+@pytest.mark.slow
 def test_sparse_samples_give_the_same_model():
     for model in (small(), small("pca"), TraceQuotient("lda"), TraceQuotient("mfa"), TraceQuotient("lle")):
         dense, sparse = clone(model).fit(X, Y), clone(model).fit(sp.csr_array(X), Y)
@@ -97,6 +100,7 @@ def test_clone_pickle_and_representations(fitted):
             model.transform(X)
 
 
+@pytest.mark.slow
 def test_search_over_criteria_priors_and_numbers():
     """Criteria with and without labels are judged alike: by the accuracy of their predictions."""
     grid = [
@@ -164,6 +168,7 @@ def test_fields_that_cannot_be_set_are_named(params, said):
         SparLow().set_params(**params)
 
 
+@pytest.mark.slow
 def test_fields_can_be_searched():
     model = small(MFA(), max_iter=0, dictionary="samples", prior=ElasticNet(0.2, 0.1))
     grid = {"criterion__k_within": [2, 4], "prior__l1": [0.1, 0.3], "solver__refresh_every": [1]}
@@ -191,6 +196,7 @@ def test_a_fit_leaves_parameters_and_a_transform_leaves_everything_as_it_is():
         assert all(vars(model)[name] is value for name, value in state.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [small, plain], ids=["whitened", "orthonormal"])
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, build):
@@ -202,6 +208,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, build
             assert np.array_equal(first, getattr(model, attribute)), attribute
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pca", "lda", "slap"])
 def test_the_same_bits_for_any_number_of_threads_over_several_chunks(name):
     many, y = load_digits(return_X_y=True)

@@ -59,6 +59,7 @@ def test_every_criterion_comes_back_bit_for_bit(name, tmp_path):
         np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_other_models_priors_and_labels_come_back(tmp_path):
     path = tmp_path / "m.sparlow"
     words = np.array(["ant", "bee", "cat", "dog"])[Y]

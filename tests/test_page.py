@@ -131,6 +131,7 @@ def grey_levels(browser, selector):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_page_loads_silently_and_draws(browser, page):
     plot = open_plot(browser, page)
     assert plot.get_attribute("data-visible") == "240"
@@ -367,6 +368,7 @@ def test_report_command(held, tmp_path, browser, capsys):
     assert "96 of the samples and judged on the other 64" in told["protocol"]
 
 
+@pytest.mark.slow
 def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, capsys):
     def run(*words):
         code = main([*map(str, words), "--json"])
@@ -416,6 +418,7 @@ def test_classes_that_are_often_wrong_are_named(held, wrong):
     assert (f"Classes least often right: {labels[0]} (" in told) is (wrong == 1)
 
 
+@pytest.mark.slow
 def test_strong_cells_are_strong_numbers_and_not_stars():
     shown = table([["PCA", "**95.22 ± 0.10**"], ["a**b", "–"]], ["method", "1NN"])
     assert "<td class=number><strong>95.22 ± 0.10</strong></td>" in shown

@@ -14,6 +14,7 @@ from tests import cases
 from tests.digits import X_NEW, Y_NEW, X, Y, labels_for, linear_data, plain, small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [small, plain, TraceQuotient], ids=["whitened", "orthonormal", "classical"])
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_probabilities_are_sound_and_predict_is_the_most_probable(name, build):
@@ -81,6 +82,7 @@ def test_score_is_accuracy_with_classes_and_r2_with_targets():
         assert model.score(X_NEW, Y_NEW) == np.mean(model.predict(X_NEW) == Y_NEW)
 
 
+@pytest.mark.slow
 def test_models_work_where_classifiers_do():
     found = cross_val_predict(small(max_iter=0), X, Y, cv=3, method="predict_proba")
     assert found.shape == (150, 10)

@@ -97,6 +97,7 @@ def test_forms_of_the_gradient_agree():
     np.testing.assert_allclose(pullback(sp.csr_array(X), D, prior, codes, (left, right)), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_threads_and_float32():
     X, D = cases.gaussian(900, 20, 150)
     rng = np.random.default_rng(0)

@@ -48,6 +48,7 @@ def test_joint_regression_of_real_targets(name, build):
     assert model.score(samples[200:], targets[200:]) > 0.9
 
 
+@pytest.mark.slow
 def test_regression_of_indicators_and_classes():
     indicators = np.stack([Y % 2 == 0, Y > 4, Y == 3], axis=1).astype(int)
     expected = np.stack([Y_NEW % 2 == 0, Y_NEW > 4, Y_NEW == 3], axis=1)

@@ -130,6 +130,7 @@ def test_unsupervised_criteria_learn_nothing_from_labels_but_predict_them(name):
             without.score(X_NEW, None)
 
 
+@pytest.mark.slow
 def test_labels_may_be_words_or_any_numbers():
     words = np.array([f"digit {y}" for y in Y])
     plain = small().fit(X, Y)
@@ -219,6 +220,7 @@ def test_options_of_criteria_reach_the_model():
     assert written.history_["quotient"][-1] > balanced.history_["quotient"][-1]
 
 
+@pytest.mark.slow
 def test_duplicate_samples_are_fine():
     for name in cases.CRITERIA:
         y = labels_for(name)
@@ -229,6 +231,7 @@ def test_duplicate_samples_are_fine():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 2.0**80), (np.float32, 2.0**-90), (float, 2.0**600)])
 def test_the_scale_of_samples_does_not_matter(dtype, scale):
     """Also where the squares of their entries would overflow or vanish; the scale is a power of two, so bits agree."""
@@ -243,6 +246,7 @@ def test_the_scale_of_samples_does_not_matter(dtype, scale):
             small(normalize=False).fit(given * dtype(scale), Y)
 
 
+@pytest.mark.slow
 def test_samples_of_zeros_are_fine():
     samples = X.copy()
     samples[::10] = 0

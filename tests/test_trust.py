@@ -71,6 +71,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_leaves_the_earlier_file_and_names_it(name, place, tmp_path, capsys, monkeypatch):
     for kind in range(2):
@@ -283,6 +284,7 @@ def test_no_cell_is_a_formula(tmp_path):
                 assert set(again.y.tolist()) == set(names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinary):
     folder = os.fsencode(tmp_path) + b"/pictures"
@@ -354,6 +356,7 @@ def save_unchecked(model, path):
         save(model, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_attributes_out_of_range_are_refused(name, tmp_path):
     model = small().fit(X, Y)
@@ -363,6 +366,7 @@ def test_attributes_out_of_range_are_refused(name, tmp_path):
         load(tmp_path / "m.sparlow")
 
 
+@pytest.mark.slow
 def test_labels_priors_and_views_out_of_range_are_refused(tmp_path):
     path = tmp_path / "m.sparlow"
     for change in ("labels", "prior", "views"):
@@ -423,6 +427,7 @@ def test_features_out_of_range_are_refused(name, tmp_path):
         load(tmp_path / "m.sparlow")
 
 
+@pytest.mark.slow
 def test_trees_and_machines_of_scikit_learn_are_checked(tmp_path):
     path = tmp_path / "m.sparlow"
     forest = make_pipeline(small(), RandomForestClassifier(3, random_state=0)).fit(X, Y)

@@ -294,6 +294,7 @@ def test_one_picture_is_embedded_as_in_a_batch(of_patches):
 # ── models with views ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["pca", "lle", "lda", "mfa", "mvr", "sda"])
 def test_embeddings_change_less_with_the_place(criterion):
     """The cosine of a picture's embedding and that of its copy a pixel aside is larger with views than without."""
@@ -306,6 +307,7 @@ def test_embeddings_change_less_with_the_place(criterion):
     assert steadiness(Shifts(1)) > steadiness(None) + 0.1
 
 
+@pytest.mark.slow
 def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
     model = SparLow("lda", views=Shifts(1), early_stopping=EarlyStopping(0.3), **QUICK)
     assert clone(model).views == Shifts(1)
