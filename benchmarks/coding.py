@@ -300,7 +300,9 @@ began = time.perf_counter(); import sparlow; imported = time.perf_counter() - be
 import numpy as np
 X = np.eye(4)
 began = time.perf_counter()
-codes = sparlow.encode(X, X, sparlow.priors.ElasticNet(0.1)); sparlow.pullback(X, X, sparlow.priors.ElasticNet(0.1), codes, (X, X))
+prior = sparlow.priors.ElasticNet(0.1)
+codes = sparlow.encode(X, X, prior)
+sparlow.pullback(X, X, prior, codes, (X, X))
 print(json.dumps([imported, time.perf_counter() - began]))
 """
 
