@@ -272,6 +272,20 @@ def test_codes_of_patches_keep_their_bits_whatever_the_start(l1, l2, dtype):
     assert_same_bits(encode(X[300:], D, prior), cold[300:])
 
 
+@small
+def test_long_supports_keep_their_bits_whatever_the_start():
+    """Another method finds them, and one code turns out to have a short support after all."""
+    rng = np.random.default_rng(0)
+    D = cases.unit(np.eye(60) + 0.02 * rng.standard_normal((60, 60)))
+    X = cases.unit(np.stack([np.ones(60) @ D, np.r_[np.ones(20), np.zeros(40)] @ D]))
+    prior = ElasticNet(1e-2, 0.1)
+    cold = encode(X, D, prior)
+    assert np.diff(cold.indptr).tolist() == [60, 21]
+    assert_same_bits(encode(X, D, prior, start=np.ones((2, 60))), cold)
+    assert optimality_gap(X, D, prior, cold).max() < 1e-15
+
+
+@small
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_codes_on_the_edge_keep_their_bits_whatever_the_start(dtype):
     """Samples whose correlations are exactly on the edge of ∂g(0), and atoms that occur twice."""

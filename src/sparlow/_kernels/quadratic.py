@@ -70,24 +70,25 @@ def _stationary(work, ints, G, A, k):
         for j in range(i + 1, k):
             row[j] = source[member[order[j]]]
         row[k] = target[s] - edge[s]
-    least = FAR
     for j in range(0, k - 1, 2):  # two pivots at a time: each later row is read and written once for both
         upper, lower = A[j], A[j + 1]
+        if upper[j] <= _PIVOT:
+            return False
         inverse[j] = 1.0 / upper[j]
         factor = upper[j + 1] * inverse[j]
         for t in range(j + 1, k + 1):
             lower[t] -= factor * upper[t]
+        if lower[j + 1] <= _PIVOT:
+            return False
         inverse[j + 1] = 1.0 / lower[j + 1]
-        least = min(least, min(upper[j], lower[j + 1]))
         for i in range(j + 2, k):
             row, factor_u, factor_l = A[i], upper[i] * inverse[j], lower[i] * inverse[j + 1]
             for t in range((i >> 3) << 3, k + 1):
                 row[t] -= factor_u * upper[t] + factor_l * lower[t]
     if k & 1:
+        if A[k - 1, k - 1] <= _PIVOT:
+            return False
         inverse[k - 1] = 1.0 / A[k - 1, k - 1]
-        least = min(least, A[k - 1, k - 1])
-    if not least > _PIVOT:
-        return False
     for j in range(k - 1, -1, -1):
         row, total = A[j], A[j, k]
         for t in range(j + 1, k):
