@@ -91,7 +91,7 @@ def test_what_is_kept_beside_the_model_comes_back(tmp_path):
     assert (again.image_shape, again.feature_names, again.data) == ((3, 4), ("a", "b"), held.data)
     assert again.version == sparlow.__version__
     np.testing.assert_array_equal(again.training_labels(), Y)
-    assert ModelFile(fitted("pca")).training_labels() is None
+    assert ModelFile(fitted("pca", None)).training_labels() is None
     known = ModelFile(fitted("sda", cases.hide_labels(Y))).training_labels()
     assert known.tolist() == cases.hide_labels(Y).tolist()
 
