@@ -338,7 +338,7 @@ def _settle(work, ints, gram, factor, w, low, high, derivative, curvature, param
     as they were.
     """
     atoms, support = ints[_ATOM], ints[_SUPPORT]
-    codes, step, curv = work[_TRIAL], work[_STEP], work[_CURV]
+    codes, resid, step, curv = work[_TRIAL], work[_TRIAL_RESID], work[_STEP], work[_CURV]
     k = _sort_support(ints, work[_CODE], w)
     for s in range(k):
         codes[s] = work[_CODE, support[s]]
@@ -362,14 +362,14 @@ def _settle(work, ints, gram, factor, w, low, high, derivative, curvature, param
             return 0.0
         last = _CHORDS if stage == 1 else 2
         for turn in range(last + 1):
+            for a in range(w):
+                resid[a] = work[_CORR, a]
+            for s in range(k):
+                subtract_multiple(resid, codes[s], gram[support[s]], w)
             largest = 0.0
             for s in range(k):
-                row, a = gram[support[s]], support[s]
-                total = work[_CORR, a] - derivative(codes[s], atoms[a], parameters)
-                for t in range(k):
-                    total -= codes[t] * row[support[t]]
-                step[s] = total
-                largest = max(largest, abs(total))
+                step[s] = resid[support[s]] - derivative(codes[s], atoms[support[s]], parameters)
+                largest = max(largest, abs(step[s]))
             if turn == last:
                 break
             solve_factored(factor, step, k)
