@@ -198,9 +198,9 @@ def _described(
         if arguments.cache is None:
             said = "with --cache DIR a stopped run goes on"
         raise UserError(f"interrupted; {said}.", INTERRUPTED) from None
-    for _, _, reason in pyramid.skipped_:
+    for _, _, reason in codes.skipped:
         terminal.warn(f"left out: {reason}")
-    kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in pyramid.skipped_])
+    kept = np.setdiff1d(np.arange(len(files)), [place for place, *_ in codes.skipped])
     if not len(kept):
         raise UserError(f"None of the {len(files)} pictures in {arguments.folder} can be read.")
     rows = rows[kept]
@@ -209,7 +209,7 @@ def _described(
         known = ModelFile(Pipeline(stages), data={"features": _digest(dict(stages))})
     after = known.model[len(_STAGES) :]
     rows = after.transform(rows).astype(np.float32) if len(after) else rows.toarray()
-    return _Described(rows, kept, [str(name) for _, name, _ in pyramid.skipped_], known)
+    return _Described(rows, kept, [str(name) for _, name, _ in codes.skipped], known)
 
 
 def _say_unreadable(first: str, files: list[pathlib.Path], jobs: int) -> str:
@@ -254,5 +254,5 @@ def _at_rest(learned: ModelFile) -> ModelFile:
     descriptors.set_params(on_error="raise")
     words.set_params(n_jobs=None, verbose=0)
     pyramid.set_params(n_jobs=None, verbose=0)
-    words.skipped_, pyramid.skipped_ = [], []
+    words.skipped_ = []
     return learned
