@@ -217,7 +217,7 @@ NEEDED = {"step": "usps", "growth": "mnist", "memory": "mnist", "solvers": "usps
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measurements", nargs="*", help="step, growth, memory, solvers, refresh; all of them if none is named")
+    parser.add_argument("measurements", nargs="*", help="names as above; all of them if none is named")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args()

@@ -35,6 +35,7 @@ Array = NDArray[Any]
 
 _PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
 _WIDE = 2000  # features up to which U is solved for in all directions
+_DIRECTIONS = 500  # principal directions in which it is solved for beyond that
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
@@ -228,7 +229,7 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = leading_directions(coded)
+            basis = coded.leading_directions(_DIRECTIONS, centred=True) if coded.shape[1] > _WIDE else None
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
@@ -243,25 +244,6 @@ def begin(
             samples, quotient, quotient, anchor, n_components, scale, mu_coherence, mu_proximity, basis
         )
         return objective, objective.evaluation(D, coded, U, value)
-
-
-def leading_directions(coded: Rows, count: int = 500) -> Array | None:
-    """Return an orthonormal basis (w, k) of the leading principal directions, None where there are few features.
-
-    A randomised range finder with two power iterations: its cost is linear in samples and features.
-    """
-    n, width = coded.shape
-    if width <= _WIDE:
-        return None
-    count = min(count, n - 1)
-    Q = np.random.RandomState(0).standard_normal((width, count + 10))
-    for _ in range(3):
-        Y = coded @ Q
-        Y -= Y.mean(axis=0)
-        Q = np.linalg.qr(coded.rmatmul(Y) - np.outer(coded.mean, Y.sum(axis=0)))[0]
-    Y = coded @ Q
-    Y -= Y.mean(axis=0)
-    return np.asarray(Q @ np.linalg.eigh(Y.T @ Y)[1][:, ::-1][:, :count])
 
 
 def _reduced(coded: Rows, basis: Array | None) -> Rows:
