@@ -81,6 +81,16 @@ class Threads:
             yield pending.popleft().result()
 
 
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: the same bits for any number of cores, and no threads that wait for one another."""
+    number = _hold_blas()
+    try:
+        yield
+    finally:
+        _release_blas(number)
+
+
 def uninterrupted(function: Callable[[S], T], chunk: S) -> T:
     """Run a function on one chunk in this thread, with KeyboardInterrupt delayed until it returns."""
     interrupts = _Interrupts()

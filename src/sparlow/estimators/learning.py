@@ -7,6 +7,7 @@ samples, :func:`learn_from` learns, :func:`described` gives the fitted attribute
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from ..embedding import (
 )
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
+from ..parallel import one_blas_thread
 from ..priors import Prior
 from ..problem import Evaluation, Objective, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
@@ -158,6 +160,7 @@ class Learned:
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
 
 
+@one_blas_thread()
 def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
     trials = _Trial.several(setup, samples, labels, rng)
@@ -316,6 +319,11 @@ class _Trial:
         self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
 
+    @functools.cached_property
+    def dictionary(self) -> Array:
+        """The first dictionary, learned without the samples held out."""
+        return first_dictionary(self.setup, self.rest, self.known)
+
     @classmethod
     def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[_Trial]:
         """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
@@ -348,7 +356,7 @@ class _Trial:
 
     def ridges_tried(self) -> dict[tuple[float, float], Array]:
         """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
-        D = first_dictionary(self.setup, self.rest, self.known)
+        D = self.dictionary
         quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
         if not rest.nnz:
@@ -359,7 +367,7 @@ class _Trial:
 
     def run(self, ridges: tuple[float, float], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
         """Return the choice, and the fitted attributes of the last model on the way."""
-        setup = self.setup
+        setup = dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
         steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
         choice = Choice(ridges, setup.max_iter if steps else 0)
         learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
