@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array, refuse_unsound
 from .derivative import (
     Atoms,
     dense_chunk,
@@ -187,7 +187,6 @@ class Coder:
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
         if sp.issparse(X):
             X = sp.csr_array(X)
-            X.check_format(full_check=True)
         if X.shape[1] != self.dictionary.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."
@@ -392,12 +391,12 @@ def _check_tol(tol: float | None) -> float | None:
 
 
 def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csr_array:
+    refuse_unsound(codes, name)
     if not sp.issparse(codes):
         codes = np.asarray(codes)
     if codes.shape != shape:
         raise ValueError(f"{name} must have shape {shape} (samples × atoms), got {codes.shape}.")
     out = sp.csr_array(codes, dtype=dtype)
-    out.check_format(full_check=True)
     if not (out.has_canonical_format and np.all(out.data)):
         out = out.copy()
         out.sum_duplicates()

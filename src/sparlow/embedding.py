@@ -154,13 +154,24 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     """
     n = len(K)
     K = K + _JITTER * float(np.trace(K)) * np.eye(n)
-    P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    P = _cholesky(K)
     inner = Rows(P)
     B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
     V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
     return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
+
+
+def _cholesky(M: Array) -> Array:
+    """Return the lower factor of a positive definite matrix, which it overwrites."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "The features of all samples, or of all samples of each class, are equal up to rounding: there is nothing "
+            "that an embedding could tell apart. A weaker prior gives codes that differ; prior=None chooses one."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -198,7 +209,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
 
 def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
     """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
-    L = scipy.linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    L = _cholesky(B)
     if top.A is None:
         assert top.T is not None
         assert top.core is not None

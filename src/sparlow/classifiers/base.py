@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import validate_data
 from ..dictionaries import check_samples, distinct_rows, unit_samples
+from ..labels import refuse_mixture
 
 Array = NDArray[Any]
 
@@ -68,6 +70,7 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
 
     def _training_samples(self, X: Any, y: Any) -> tuple[Array, Array]:
         """Return checked samples of unit norm and the places of their labels in ``classes_``, which it sets."""
+        refuse_mixture(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS, order="C")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)

@@ -10,10 +10,11 @@ from sklearn.base import _fit_context
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import validate_data
 from ..graphs import affinities, laplacian, neighbours
-from ..labels import is_labelled
+from ..labels import is_labelled, refuse_mixture
 from ..messages import warn
 from .base import Array, DictionaryClassifier
 
@@ -118,6 +119,7 @@ class LapRLS(DictionaryClassifier):
         self : LapRLS
 
         """
+        refuse_mixture(y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         known = is_labelled(y)

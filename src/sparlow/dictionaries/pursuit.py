@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from .. import _kernels
+from ..checks import check_array
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew

@@ -275,7 +275,7 @@ def classes_beside(labels: Labels, y: Any, n: int) -> dict[str, Any]:
     values = np.asarray(y)
     try:
         suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")
-    except ValueError:  # NaN, or a mixture of types
+    except (ValueError, TypeError):  # NaN, or a mixture of types
         suitable = False
     if not suitable:
         return {}
@@ -290,4 +290,10 @@ def _comparable(labels: Array, classes: Array) -> Array:
     numbers = classes.dtype.kind in "biuf"
     if (labels.dtype.kind in "biuf") == numbers:
         return labels
-    return labels.astype(classes.dtype if numbers else classes.dtype.kind)
+    if not numbers:
+        return labels.astype(classes.dtype.kind)
+    try:
+        return labels.astype(classes.dtype)
+    except (ValueError, TypeError):  # words that are no numbers: other labels than those learned
+        named = {str(label): label for label in classes.tolist()}
+        return np.array([named.get(str(label), label) for label in labels.tolist()], dtype=object)

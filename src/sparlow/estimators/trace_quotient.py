@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import check_array, validate_data
 from ..coded import Rows
 from ..criteria import CRITERIA, Criterion, bound, criterion_named
 from ..graphs import centring
