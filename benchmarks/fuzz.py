@@ -23,8 +23,6 @@ import json
 import os
 import pathlib
 import pickle
-import select
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from benchmarks.isolation import Worker, serve
 from sparlow import (
     Coder,
     DictionaryLearner,
@@ -60,7 +59,6 @@ from sparlow.views import Patches, Shifts
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "fuzz.json"
 LIMIT = 10.0  # seconds
-ROOT = pathlib.Path(__file__).parent.parent
 Rng = np.random.Generator
 
 
@@ -552,61 +550,14 @@ def _judged(error: Exception) -> dict[str, Any]:
     return {"outcome": "refused" if clear and inside else "finding", "message": message}
 
 
-# ── processes ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Worker:
-    """A process that runs cases one after the other, and is replaced where it hangs or dies."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._process: Any = None
-
-    def run(self, case: int, limit: float) -> dict[str, Any] | None:
-        """Return what happened, or None after a hang or a crash; see ``ended``."""
-        if self._process is None:
-            words = [sys.executable, "-m", "benchmarks.fuzz", "--worker", "--seed", str(self._seed)]
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
-            )
-            self._process.stdout.readline()  # ready
-        self._process.stdin.write(f"{case}\n".encode())
-        self._process.stdin.flush()
-        if select.select([self._process.stdout], [], [], limit)[0]:
-            line = self._process.stdout.readline()
-            if line:
-                return json.loads(line)
-        self.close()
-        return None
-
-    def close(self) -> int | None:
-        """End the process; return its exit code, None where it had to be killed."""
-        if self._process is None:
-            return None
-        code = self._process.poll()
-        self._process.kill()
-        self._process.wait()
-        self._process = None
-        return code
-
-
-def serve(seed: int) -> None:
-    """Run the cases whose numbers come line by line."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the library prints is not an answer
-    print("ready", file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(run_case(seed, int(line))), file=answers, flush=True)
-
-
 def run_all(seed: int, cases: range, limit: float, say: Callable[[str], None]) -> dict[str, Any]:
     """Run cases and return counts by target and outcome, and all findings."""
-    worker = Worker(seed)
+    worker = Worker("benchmarks.fuzz", "--worker", "--seed", str(seed))
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     findings, slowest = [], 0.0
     began = time.perf_counter()
     for case in cases:
-        row = worker.run(case, limit) or worker.run(case, 6 * limit) or worker.run(case, limit)
+        row = next(filter(None, (worker.ask(str(case), most) for most in (limit, 6 * limit, limit))), None)
         if row is None:
             row = {"case": case, "what": "?", "outcome": "finding", "message": "crash or hang", "seconds": limit}
         counts[row["what"], row["outcome"]] += 1
@@ -642,7 +593,7 @@ def main() -> int:
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.worker:
-        serve(arguments.seed)
+        serve(lambda line: run_case(arguments.seed, int(line)))
         return 0
     if arguments.only is not None:
         print(json.dumps(run_case(arguments.seed, arguments.only), indent=2))

@@ -31,7 +31,7 @@ from .derivative import (
     sparse_products,
 )
 from .messages import warn
-from .parallel import Threads, chunks, frozen, uninterrupted
+from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
 from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
@@ -155,8 +155,11 @@ class Coder:
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
         parts = chunks(n, max(atoms.D.shape))
-        if len(parts) == 1:
+        if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
+        elif len(parts) == 1:
+            with one_blas_thread():
+                results = [uninterrupted(code, parts[0])]
         else:
             with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
                 results = list(threads.map(code, parts))

@@ -119,6 +119,11 @@ class Ratio:
         else:
             self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
+    def width(self, ridges: tuple[float, float]) -> int:
+        """Return the number of features that these ridges leave."""
+        parts = (self.coded.features.shape[1], self.coded.samples.X.shape[1] if self.coded.samples.views.whole else 0)
+        return sum(part for part, ridge in zip(parts, ridges, strict=True) if np.isfinite(ridge))
+
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
@@ -261,12 +266,14 @@ def try_ridges(
     """Return for each pair of ridges how well held-out samples are embedded.
 
     ``judge(ours, theirs)`` gives a number for each held-out sample, from the embeddings of the samples learned from and
-    of those held out.
+    of those held out. Pairs that leave out codes or samples, and so more features than can be spared, are not tried.
     """
     found = {}
     with Threads(1):
         ratio = Ratio(quotient, rest)
         for ridges in itertools.product(RIDGES, RIDGES_BESIDE):
+            if ridges != PRINCIPAL and ratio.width(ridges) < n_components:
+                continue
             coded, W = ratio.solve(ridges, n_principal if ridges == PRINCIPAL else n_components)
             embedding = Embedding.of(W, coded)
             found[ridges] = judge(embedding(coded), embedding(held.weighted(coded.samples.weights)))

@@ -125,6 +125,24 @@ class _Interrupts:
         self.heed()
 
 
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread in a block, or in a function that this decorates.
+
+    Products of matrices round otherwise with two threads than with one. With one, results have the same bits on any
+    machine with the same libraries and instructions, whatever its number of cores. Work is shared by ``n_jobs``.
+    """
+    number = None
+    try:
+        with _undisturbed():
+            number = _hold_blas()
+        yield
+    finally:
+        if number is not None:
+            with _undisturbed():
+                _release_blas(number)
+
+
 class Finishing:
     """Let work that has come to its last part end although an interrupt comes.
 

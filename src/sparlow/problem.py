@@ -228,7 +228,7 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = leading_directions(coded)
+            basis = leading_directions(coded, fewest=n_components)
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
@@ -245,15 +245,16 @@ def begin(
         return objective, objective.evaluation(D, coded, U, value)
 
 
-def leading_directions(coded: Rows, count: int = 500) -> Array | None:
+def leading_directions(coded: Rows, count: int = 500, fewest: int = 1) -> Array | None:
     """Return an orthonormal basis (w, k) of the leading principal directions, None where there are few features.
 
+    There are n − 1 directions along which n samples differ; others join these where ``fewest`` is more.
     A randomised range finder with two power iterations: its cost is linear in samples and features.
     """
     n, width = coded.shape
     if width <= _WIDE:
         return None
-    count = min(count, n - 1)
+    count = max(min(count, n - 1), fewest)
     Q = np.random.RandomState(0).standard_normal((width, count + 10))
     for _ in range(3):
         Y = coded @ Q

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from .checks import check_array
+from .parallel import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -29,6 +30,7 @@ class TraceRatio(NamedTuple):
     n_iter: int
 
 
+@one_blas_thread()
 def trace_ratio(
     A: ArrayLike,
     B: ArrayLike,

@@ -16,6 +16,7 @@ from ..checks import validate_data
 from ..graphs import affinities, laplacian, neighbours
 from ..labels import is_labelled, refuse_mixture
 from ..messages import warn
+from ..parallel import one_blas_thread
 from .base import Array, DictionaryClassifier
 
 
@@ -104,6 +105,7 @@ class LapRLS(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> LapRLS:
         """Solve for α.
 

@@ -21,6 +21,7 @@ from ..criteria import criterion_named
 from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled
 from ..messages import warn
+from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -185,7 +186,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.targets is None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
+        with one_blas_thread():
+            values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
     @available_if(_has_classes)
@@ -209,8 +211,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.y is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
-        voters = self.__dict__.get("_neighbours") or self._voters()
-        return voters.probabilities(self._embedding_of(X))
+        with one_blas_thread():
+            voters = self.__dict__.get("_neighbours") or self._voters()
+            return voters.probabilities(self._embedding_of(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.

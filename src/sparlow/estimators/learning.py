@@ -172,7 +172,8 @@ def learn_model(
         ridges = USUAL if setup.views.whole else POOLED
         if setup.whiten and setup.views.whole:
             tried = [trial.ridges_tried() for trial in trials]
-            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in tried[0]})
+            pairs = [pair for pair in tried[0] if all(pair in found for found in tried)]
+            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in pairs})
         choice, fitted = trials[0].run(ridges, tell)
         if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
             return fitted
@@ -432,6 +433,9 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective, coded = learned.setup, learned.objective, now.coded
+    curvature = setup.prior.constant_curvature(len(now.dictionary))
+    if curvature is not None and not curvature.min() > 0:  # codes need not be unique: take those that new samples get
+        coded = coded.samples.coded(now.dictionary)
     dtype = coded.samples.X.dtype
     embedding = embedding_at(learned, now)
     Y = embedding(coded)

@@ -25,7 +25,7 @@ from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
 from ..labels import Labels, check_labels
 from ..messages import warn
-from ..parallel import Finishing
+from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
 from ..problem import METHODS
 from ..quadratic import Quadratic
@@ -240,7 +240,7 @@ class SparLow(CallbackSupportMixin, Projector):
         self : SparLow
 
         """
-        with all_or_nothing(self), Finishing() as finishing:
+        with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
             self._remember(self._fit(X, y, last, finishing))
@@ -373,12 +373,14 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         return self._embedding_of(X)
 
+    @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
         return embedding(coded).astype(coded.samples.X.dtype, copy=False)
 
+    @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
 
@@ -406,6 +408,7 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
         return np.asarray(self._mean_image.astype(Z.dtype) + Z @ self.components_.astype(Z.dtype, copy=False))
 
+    @one_blas_thread()
     def quotient(self, X: Any) -> float:
         """Return the criterion's quotient on new samples, without the shrinkage of its denominator.
 

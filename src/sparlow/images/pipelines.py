@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
 from ..checks import check_array, validate_data
-from ..parallel import Threads, frozen
+from ..parallel import Threads, frozen, one_blas_thread
 from ..priors import ElasticNet
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
@@ -70,6 +70,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components = n_components
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any = None) -> PrincipalComponents:
         """Find the components of the rows.
 
@@ -100,6 +101,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components_ = self._n_features_out = len(kept)
         return self
 
+    @one_blas_thread()
     def transform(self, X: Any) -> Array:
         """Project rows.
 
