@@ -14,9 +14,11 @@ from sparlow._kernels import compilation
 from sparlow.classifiers import SRC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import learning
+from sparlow.images import Codebook, DenseSIFT
 from sparlow.images.cache import ArrayCache
 from sparlow.parallel import Finishing
 from sparlow.priors import ElasticNet, KLDivergence
+from sparlow.views import Patches
 
 DATA, TARGET = load_digits(return_X_y=True)
 X, Y = DATA[:60], TARGET[:60]
@@ -191,3 +193,53 @@ def test_a_second_interrupt_ends_what_is_being_finished():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# ── what the fuzzer found ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_more_classes_than_features_leave_codes_in_the_embedding():
+    model = SparLow("mfa", max_iter=0, early_stopping=False, n_atoms=20, random_state=0).fit(X[:, 20:22] + 1, Y % 5)
+    assert model.embedding_.shape[1] > 2
+
+
+def test_more_components_than_samples_differ_in_are_made_up_of_wide_features():
+    wide = small("pca", n_atoms=20, n_components=10, views=Patches(cells=(1, 2, 4), size=3))
+    embedding = wide.fit(X[:6]).transform(X[:6])
+    assert embedding.shape == (6, 10)
+    assert np.isfinite(embedding).all()
+
+
+@pytest.mark.parametrize("size", [1e-14, 1e11])
+def test_atoms_do_not_depend_on_the_size_of_samples(size):
+    size = np.float32(2.0 ** np.round(np.log2(size)))
+    plain, scaled = (DictionaryLearner(20, random_state=0).fit(X.astype("f4") * s).dictionary_ for s in (1, size))
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-8])
+def test_the_embedding_is_the_transform_of_the_samples_where_codes_are_not_unique(l2):
+    atoms = np.repeat(D, 2, axis=0).astype(np.float32)
+    model = small("pca", n_atoms=None, dictionary=atoms, prior=ElasticNet(0.1, l2), max_iter=2)
+    model.fit(X.astype(np.float32))
+    np.testing.assert_allclose(model.transform(X.astype(np.float32)), model.embedding_, atol=1e-5)
+
+
+def test_flat_pictures_have_no_laplacian_codes():
+    flat = np.full((16, 16), 9, np.uint8)
+    flat[8:, 8:] = 200
+    bags = DenseSIFT().fit([flat]).transform([flat])
+    with pytest.raises(ValueError, match="only one descriptor that is not flat"):
+        Codebook(1, "laplacian", random_state=0).fit(bags)
+
+
+def test_patches_that_are_all_equal_are_refused_by_a_sentence():
+    equal = np.tile(np.eye(9)[:1], (6, 1))
+    with pytest.raises(ValueError, match=r"multiples of the same one|equal up to rounding"):
+        small(views=Patches(size=3, stride=2, cells=(1, 2)), n_atoms=2).fit(equal, [0, 0, 0, 1, 1, 1])
+
+
+def test_a_singular_system_names_what_to_change():
+    with pytest.raises(ValueError, match="ambient=1e-09 is too small for a kernel with entries up to"):
+        LapRLS(kernel="linear", ambient=1e-9, intrinsic=0.0).fit(1e12 * np.ones((10, 2)), [0, 1] * 5)

@@ -146,7 +146,13 @@ class LapRLS(DictionaryClassifier):
             smooth = laplacian(affinities(X, k, n_jobs=self.n_jobs))
             system += (self.intrinsic * known.sum() / n) * np.asarray(smooth @ K)
         system[np.diag_indices(n)] += self.ambient * known.sum()
-        self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
+        try:
+            self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"The system of LapRLS is singular: ambient={self.ambient:.3g} is too small for a kernel with entries "
+                f"up to {np.abs(K).max():.3g}. Scale X, or make ambient larger."
+            ) from error
         return self
 
     def _new_samples(self, X: Any) -> Array:

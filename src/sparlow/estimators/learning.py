@@ -433,10 +433,10 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective, coded = learned.setup, learned.objective, now.coded
-    curvature = setup.prior.constant_curvature(len(now.dictionary))
-    if curvature is not None and not curvature.min() > 0:  # codes need not be unique: take those that new samples get
-        coded = coded.samples.coded(now.dictionary)
     dtype = coded.samples.X.dtype
+    curvature = setup.prior.constant_curvature(len(now.dictionary))
+    if curvature is not None and curvature.min() < 10 * np.finfo(dtype).eps:
+        coded = coded.samples.coded(now.dictionary)  # codes need not be unique: take those that new samples get
     embedding = embedding_at(learned, now)
     Y = embedding(coded)
     if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component
