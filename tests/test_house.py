@@ -18,7 +18,7 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["messages"],
+    ["messages", "checks"],
     ["_kernels", "parallel", "files", "labels"],
     ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
     ["graphs", "views", "derivative", "optimize"],

@@ -99,13 +99,14 @@ class Rows:
                 out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
-    def leading_directions(self, count: int, centred: bool) -> Array:
+    def leading_directions(self, count: int, centred: bool, fewest: int = 1) -> Array:
         """Return an orthonormal basis (w, k) of at most ``count`` leading directions of the rows, centred or as given.
 
-        A randomised range finder with two power iterations: its cost is linear in samples and features.
+        There are n − 1 directions along which n samples differ; others join these where ``fewest`` is more. A
+        randomised range finder with two power iterations finds them: its cost is linear in samples and features.
         """
         n, width = self.shape
-        count = min(count, n - 1 if centred else n)
+        count = max(min(count, n - 1 if centred else n), fewest)
         Q = np.random.RandomState(0).standard_normal((width, count + 10))
         for _ in range(3):
             Y = self @ Q

@@ -119,6 +119,11 @@ class Ratio:
         else:
             self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
+    def width(self, ridges: tuple[float, float]) -> int:
+        """Return the number of features that these ridges leave."""
+        parts = (self.coded.features.shape[1], self.coded.samples.X.shape[1] if self.coded.samples.views.whole else 0)
+        return sum(part for part, ridge in zip(parts, ridges, strict=True) if np.isfinite(ridge))
+
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
@@ -154,13 +159,24 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     """
     n = len(K)
     K = K + _JITTER * float(np.trace(K)) * np.eye(n)
-    P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    P = _cholesky(K)
     inner = Rows(P)
     B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
     V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
     return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
+
+
+def _cholesky(M: Array) -> Array:
+    """Return the lower factor of a positive definite matrix, which it overwrites."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "The features of all samples, or of all samples of each class, are equal up to rounding: there is nothing "
+            "that an embedding could tell apart. A weaker prior gives codes that differ; prior=None chooses one."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -198,7 +214,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
 
 def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
     """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
-    L = scipy.linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    L = _cholesky(B)
     if top.A is None:
         assert top.T is not None
         assert top.core is not None
@@ -250,12 +266,14 @@ def try_ridges(
     """Return for each pair of ridges how well held-out samples are embedded.
 
     ``judge(ours, theirs)`` gives a number for each held-out sample, from the embeddings of the samples learned from and
-    of those held out.
+    of those held out. Pairs that leave out codes or samples, and so more features than can be spared, are not tried.
     """
     found = {}
     with Threads(1):
         ratio = Ratio(quotient, rest)
         for ridges in itertools.product(RIDGES, RIDGES_BESIDE):
+            if ridges != PRINCIPAL and ratio.width(ridges) < n_components:
+                continue
             coded, W = ratio.solve(ridges, n_principal if ridges == PRINCIPAL else n_components)
             embedding = Embedding.of(W, coded)
             found[ridges] = judge(embedding(coded), embedding(held.weighted(coded.samples.weights)))

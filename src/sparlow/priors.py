@@ -123,10 +123,12 @@ def _check_parts(
         if code == 0:
             fits = low - 1e-9 <= target <= high + 1e-9
         else:
-            slope = prior.derivative(code, atom, parameters)
-            fits = abs(target - code - slope) <= 1e-6 * (abs(target) + abs(slope)) and not low < target < high
+            slope, bend = prior.derivative(code, atom, parameters), prior.curvature(code, atom, parameters)
+            rounding = 32 * np.finfo(float).eps * abs(code) * bend  # of the code, as the slope sees it
+            off = abs(target - code - slope)
+            fits = bool(off <= 1e-6 * (abs(target) + abs(slope)) + rounding) and not low < target < high
             prior.value(code, atom, parameters)
-            if prior.curvature(code, atom, parameters) < 0:
+            if bend < 0:
                 raise ValueError(f"{name}.curvature is negative at {code:.3g}: g must be convex.")
     except (IndexError, TypeError, ZeroDivisionError) as error:
         raise ValueError(f"{name} fails for atom {atom} of the dictionary: {error}.") from error

@@ -229,7 +229,7 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = coded.leading_directions(_DIRECTIONS, centred=True) if coded.shape[1] > _WIDE else None
+            basis = coded.leading_directions(_DIRECTIONS, True, n_components) if coded.shape[1] > _WIDE else None
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:

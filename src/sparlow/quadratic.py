@@ -155,6 +155,8 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
     with Threads(1):
         part = Rows(*(block[rows] for block in coded.blocks))
         P, y = (part @ _basis(part)).astype(np.float32), y[rows]
+        if not np.ptp(P, axis=0).max() > 0:
+            return 1, None
         right, error, votes = np.zeros(3), np.zeros(3), {}
         for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(P, y):
             Y = _indicators(y[train])

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array
 from .messages import warn
 from .parallel import frozen
 

@@ -21,6 +21,7 @@ from ..criteria import criterion_named
 from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled
 from ..messages import warn
+from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -185,7 +186,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.targets is None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
+        with one_blas_thread():
+            values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
     @available_if(_has_classes)
@@ -209,8 +211,9 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.y is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
-        voters = self.__dict__.get("_neighbours") or self._voters()
-        return voters.probabilities(self._embedding_of(X))
+        with one_blas_thread():
+            voters = self.__dict__.get("_neighbours") or self._voters()
+            return voters.probabilities(self._embedding_of(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
@@ -275,7 +278,7 @@ def classes_beside(labels: Labels, y: Any, n: int) -> dict[str, Any]:
     values = np.asarray(y)
     try:
         suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")
-    except ValueError:  # NaN, or a mixture of types
+    except (ValueError, TypeError):  # NaN, or a mixture of types
         suitable = False
     if not suitable:
         return {}
@@ -290,4 +293,10 @@ def _comparable(labels: Array, classes: Array) -> Array:
     numbers = classes.dtype.kind in "biuf"
     if (labels.dtype.kind in "biuf") == numbers:
         return labels
-    return labels.astype(classes.dtype if numbers else classes.dtype.kind)
+    if not numbers:
+        return labels.astype(classes.dtype.kind)
+    try:
+        return labels.astype(classes.dtype)
+    except (ValueError, TypeError):  # words that are no numbers: other labels than those learned
+        named = {str(label): label for label in classes.tolist()}
+        return np.array([named.get(str(label), label) for label in labels.tolist()], dtype=object)

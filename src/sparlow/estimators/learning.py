@@ -37,8 +37,9 @@ from ..embedding import (
     whitened,
 )
 from ..labels import UNLABELLED, Labels
+from ..messages import warn
 from ..optimize import State
-from ..parallel import one_blas_thread
+from ..parallel import Finishing
 from ..priors import Prior
 from ..problem import Evaluation, Objective, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
@@ -70,6 +71,7 @@ class Setup:
     solver: Solver
     max_iter: int
     stopping: EarlyStopping | None
+    insists: bool  # whether the user asked for it
     mu_proximity: float
     shrinkage: float
     whiten: bool  # whether the embedding is that of the ratio trace
@@ -160,8 +162,9 @@ class Learned:
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
 
 
-@one_blas_thread()
-def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
+def learn_model(
+    setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
+) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
     trials = _Trial.several(setup, samples, labels, rng)
     choice = Choice(USUAL if setup.views.whole else POOLED)
@@ -170,7 +173,8 @@ def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: 
         ridges = USUAL if setup.views.whole else POOLED
         if setup.whiten and setup.views.whole:
             tried = [trial.ridges_tried() for trial in trials]
-            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in tried[0]})
+            pairs = [pair for pair in tried[0] if all(pair in found for found in tried)]
+            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in pairs})
         choice, fitted = trials[0].run(ridges, tell)
         if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
             return fitted
@@ -182,6 +186,7 @@ def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: 
         if not fitted:
             raise
         return {**fitted, "stop_reason_": "interrupted"}
+    finishing.begin()
     ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
     if setup.stopping is None or not fitted:
         return ended
@@ -328,17 +333,32 @@ class _Trial:
     def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[_Trial]:
         """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
         open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
-        if not open_ or labels.bound is None or getattr(setup.criterion, "graph", None) is not None:
+        if not open_:
             return []
-        fewest = max(2, setup.criterion.fewest_per_class + 1)
-        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        obstacle = cls._obstacle(setup, len(samples), labels, fraction)
+        if obstacle is not None:
+            if setup.stopping is not None and setup.insists:
+                warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
-        fraction = (setup.stopping or EarlyStopping()).fraction
-        if (setup.n_components or 0) > (1 - fraction) * len(samples):  # a part has fewer dimensions
-            return []
         draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
+
+    @staticmethod
+    def _obstacle(setup: Setup, n: int, labels: Labels, fraction: float) -> str | None:
+        """Return why no part of the samples can be held out, or None where it can."""
+        name = type(setup.criterion).__name__
+        if labels.bound is None:
+            return f"{name} has no labels to score held-out samples by"
+        if getattr(setup.criterion, "graph", None) is not None:
+            return "a graph of your own has no parts"
+        fewest = max(2, setup.criterion.fewest_per_class + 1)
+        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+            return f"{name} needs at least {fewest} samples of each class for it"
+        if (setup.n_components or 0) > (1 - fraction) * n:
+            return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
+        return None
 
     @classmethod
     def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial:
@@ -420,6 +440,9 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective, coded = learned.setup, learned.objective, now.coded
     dtype = coded.samples.X.dtype
+    curvature = setup.prior.constant_curvature(len(now.dictionary))
+    if curvature is not None and curvature.min() < 10 * np.finfo(dtype).eps:
+        coded = coded.samples.coded(now.dictionary)  # codes need not be unique: take those that new samples get
     embedding = embedding_at(learned, now)
     Y = embedding(coded)
     if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component

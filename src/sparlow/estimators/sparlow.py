@@ -14,8 +14,9 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import check_array, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
 from ..criteria import CRITERIA, LDA, Criterion, criterion_named
@@ -24,6 +25,7 @@ from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
 from ..labels import Labels, check_labels
 from ..messages import warn
+from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
 from ..problem import METHODS
 from ..quadratic import Quadratic
@@ -238,17 +240,19 @@ class SparLow(CallbackSupportMixin, Projector):
         self : SparLow
 
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(self._fit(X, y, last))
+            self._remember(self._fit(X, y, last, finishing))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        if finishing.came:
+            self.stop_reason_ = "interrupted"
         if self.stop_reason_ == "interrupted":
             said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
             warn(said, ConvergenceWarning)
         return self
 
-    def _fit(self, X: Any, y: Any, last: Array | None) -> dict[str, Any]:
+    def _fit(self, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
         """Return the fitted attributes; ``last`` is a dictionary to go on from."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
@@ -278,6 +282,7 @@ class SparLow(CallbackSupportMixin, Projector):
             solver=solver,
             max_iter=0 if self._stands_aside() else self.max_iter,
             stopping=self._stopping(criterion),
+            insists=self.early_stopping != "auto",
             mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
             shrinkage=shrinkage,
             whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
@@ -289,7 +294,7 @@ class SparLow(CallbackSupportMixin, Projector):
         beside = {**classes_beside(labels, y, X.shape[0]), **columns}
         follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
         samples = Samples(X, prior, views, n_jobs=self.n_jobs)
-        fitted = learn_model(setup, samples, labels, rng, follower.step)
+        fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
         follower.close(fitted)
         return {**fitted, **beside, "shrinkage_": shrinkage}
 
@@ -368,12 +373,14 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         return self._embedding_of(X)
 
+    @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
         return embedding(coded).astype(coded.samples.X.dtype, copy=False)
 
+    @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
 
@@ -401,6 +408,7 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
         return np.asarray(self._mean_image.astype(Z.dtype) + Z @ self.components_.astype(Z.dtype, copy=False))
 
+    @one_blas_thread()
     def quotient(self, X: Any) -> float:
         """Return the criterion's quotient on new samples, without the shrinkage of its denominator.
 
