@@ -186,7 +186,7 @@ def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_
         assert "left out: " in said
         np.testing.assert_allclose(np.load(new)["X"], np.load(tmp_path / "a.npz")["X"][[5, 7, 8, 9]], atol=1e-6)
     Image.fromarray(np.zeros((7, 7), np.uint8)).save(folder / "1.png")
-    assert "too small for a patch of 16" in run(capsys, *words)[2]
+    assert "too small for a patch of " in run(capsys, *words)[2]
 
 
 def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, capsys):

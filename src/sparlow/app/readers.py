@@ -57,9 +57,14 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
         raise DataError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:
         found = _guarded(READERS[kind_of(path)], path, how)
+    return labelled(replace(found, source=readable(str(path))), how)
+
+
+def labelled(found: Dataset, how: ReadOptions) -> Dataset:
+    """Return samples with the labels that a file of its own has for them, all checked."""
     if how.labels is not None:
         found = replace(found, y=read_labels(pathlib.Path(how.labels)))
-    return replace(_checked(found, path, how), source=readable(str(path)))
+    return _checked(found, pathlib.Path(found.source), how)
 
 
 def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:

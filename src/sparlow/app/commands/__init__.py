@@ -35,7 +35,7 @@ DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, a folder
 sub-folder per class, or one image.
 
 examples:
-  sparlow fit faces/ --size 32x32 -o faces.sparlow
+  sparlow fit faces/ -o faces.sparlow
   sparlow evaluate faces.sparlow new_faces/
   sparlow report faces.sparlow faces/ -o report.html
 
@@ -88,7 +88,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     terminal = Terminal(arguments.json, arguments.quiet)
     try:
-        with _warnings_as_lines(terminal):
+        with terminal, _warnings_as_lines(terminal):
             return int(COMMANDS[arguments.command].run(arguments, terminal) or OK)
     except KeyboardInterrupt:
         terminal.error("interrupted")

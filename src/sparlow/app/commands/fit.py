@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,20 +15,27 @@ from ...criteria import Criterion, criterion_named
 from ...estimators import OnStep, SparLow
 from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
+from ...views import Patches, Views
 from ..arguments import add_data, add_model, build_model, views_of
-from ..dataset import Dataset
+from ..dataset import DataError, Dataset
 from ..outputs import writable
-from ..saved import read_data, read_model, standardizer
+from ..photographs import Pictures, Recipe, at_rest, photographs_in
+from ..photographs import learn as learn_features
+from ..saved import SavedModel, check_reading, read_data, read_labels_of, read_model, standardizer
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
-  sparlow fit faces/ --size 32x32 -o faces.sparlow
+  sparlow fit faces/ -o faces.sparlow
+  sparlow fit faces/ --size 32x32 --whole -o faces.sparlow          # pixels, scaled; codes of whole pictures
+  sparlow fit photographs/ --skip -o scenes.sparlow                 # any size; learns features and model
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
   sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
 
-Ctrl-C saves the best model so far (exit code 130)."""
+Pictures of one size from 8 to 128 pixels a side have local codes, those of their patches (--whole: codes of whole
+pictures). From a folder of larger pictures, or of different sizes, features are learned first and kept in the same
+file (--size HxW: pixels, scaled to one size). Ctrl-C saves the best model so far (exit code 130)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,19 +52,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
-    dataset = read_data(arguments, arguments.data, start)
-    model.set_params(views=views_of(arguments, dataset))
-    before = None if start is None else getattr(start.model, "views", None)
-    if start is not None and before != model.views:
-        terminal.warn(f"{arguments.start} has views={before}, this one will have views={model.views} (--shifts).")
+    dataset, before = prepared(arguments, terminal, start)
+    model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
-    if start is not None and arguments.standardize is not None:
-        raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
-    before = [] if start is None or start.before is None else start.before.steps
-    scaler = None if start is not None else standardizer(arguments, dataset, terminal)
-    if scaler is not None:
-        dataset = replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X)
-        before = [("standardize", scaler)]
     terminal.note(describe(dataset))
     began = time.perf_counter()
     with Interrupts(terminal) as interrupts:
@@ -79,17 +77,66 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         "seconds": seconds,
     }
     plural = "" if model.n_components_ == 1 else "s"
+    steps = f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_})"
+    if isinstance(model.views, Patches):
+        side = model.views.grid(model.n_features_in_).size
+        steps = f"patches of {side} x {side} pixels" + (f", {steps}" if model.n_iter_ else "")
     text = (
         f"{path}: {payload['criterion']}, {model.n_components_} number{plural} per sample from {model.n_atoms_} atoms, "
-        f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_}), {seconds:.1f} s"
+        f"{steps}, {seconds:.1f} s"
     )
     terminal.result(payload, text)
     return INTERRUPTED if interrupted else OK
 
 
+def photographs(arguments: argparse.Namespace, terminal: Terminal) -> Pictures | None:
+    """Return the pictures of DATA if features are to be learned from them."""
+    check_reading(arguments, pathlib.Path(arguments.data))
+    try:
+        return photographs_in(arguments, terminal)
+    except DataError as error:
+        raise UserError(str(error)) from error
+
+
+def prepared(
+    arguments: argparse.Namespace, terminal: Terminal, start: SavedModel | None = None
+) -> tuple[Dataset, list[tuple[str, Any]]]:
+    """Return the samples to learn from, and the steps that made them of what was read."""
+    if start is not None:
+        if arguments.standardize is not None:
+            raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
+        dataset = read_data(arguments, arguments.data, start, terminal)
+        return dataset, [] if start.before is None else start.before.steps
+    pictures = photographs(arguments, terminal)
+    if pictures is not None:
+        terminal.stage(f"learning features of {len(pictures.files)} pictures")
+        recipe = Recipe(seed=arguments.seed)
+        features, X = learn_features(pictures, recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
+        return read_labels_of(arguments, pictures.dataset(X)), at_rest(features).steps
+    dataset = read_data(arguments, arguments.data, terminal=terminal)
+    scaler = standardizer(arguments, dataset, terminal)
+    if scaler is None:
+        return dataset, []
+    return replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X), [("standardize", scaler)]
+
+
+def _views(
+    arguments: argparse.Namespace, dataset: Dataset, start: SavedModel | None, terminal: Terminal
+) -> Views | None:
+    """Return the views that the arguments ask for, or those of the model to start from."""
+    if start is None:
+        return views_of(arguments, dataset)
+    if arguments.kind is None and arguments.shifts is None:
+        return start.model.views
+    views = views_of(arguments, dataset)
+    if views != start.model.views:
+        terminal.warn(f"{arguments.start} has views={start.model.views}, this one will have views={views}.")
+    return views
+
+
 def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Interrupts) -> None:
     """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
-    terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
+    terminal.stage("first dictionary (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
 
         def tell(row: dict[str, float], now: SparLow) -> None:

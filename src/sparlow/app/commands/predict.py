@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if path is not None and path.suffix.lower() not in (".csv", ".parquet", ".npy"):
         raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
     held = read_model(arguments.model)
-    dataset = read_data(arguments, arguments.data, held)
+    dataset = read_data(arguments, arguments.data, held, terminal)
+    terminal.stage(f"predicting {len(dataset.X)} samples")
     if held.predictor is not None and arguments.classifier is None:
         found = tidy_labels(held.predict(dataset.X))
         what = "target" if found.dtype.kind == "f" else "label"
