@@ -131,6 +131,13 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the parameters of SparLow."""
     group = parser.add_argument_group("the model", "what is left out is chosen from the data")
+    group.add_argument(
+        "--one-hot",
+        nargs="*",
+        metavar="NAME",
+        help="columns of words to encode, with a number for each word; without names all but the labels",
+    )
+    group.add_argument("--fill", action="store_true", help="put the median of a column where a number is missing")
     kind = group.add_mutually_exclusive_group()
     kind.add_argument(
         "--patches",
@@ -252,7 +259,7 @@ def _early_stopping(arguments: argparse.Namespace) -> str | bool | EarlyStopping
 def refuse_model_options(arguments: argparse.Namespace) -> None:
     """Refuse options of a model to be learned beside a saved one, which has its own."""
     names = "n_components n_atoms shrinkage mu_proximity early_stopping validation_fraction patience l1 l2 shifts start"
-    names += " standardize kind"
+    names += " standardize kind one_hot"
     for name in names.split():
         if getattr(arguments, name) is not None:
             option = {"start": "--from", "kind": f"--{arguments.kind}"}.get(name, f"--{name.replace('_', '-')}")

@@ -118,6 +118,10 @@ class ReadOptions:
         The columns that a model was learned from, in its order.
     use, drop : tuple of str, optional
         The only columns of a table to use, and columns to leave out: names, or positions from 0.
+    one_hot : tuple of str, optional
+        Columns of words to encode, one number for each word; an empty tuple for all of them but the labels.
+    fill : bool, default=False
+        Put the median of a column where a number is missing.
     skip : bool, default=False
         Leave out pictures that cannot be read, with a warning.
     n_jobs : int, optional
@@ -134,6 +138,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
     use: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] | None = None
+    fill: bool = False
     skip: bool = False
     n_jobs: int | None = None
 

@@ -127,7 +127,7 @@ def read_data(
     try:
         if held is not None and held.of_photographs:
             return _read_photographs(arguments, pathlib.Path(path), held, terminal)
-        how = _how(arguments, path, held)
+        how = how_to_read(arguments, path, held)
         if held is not None and held.columns is not None:
             frame, dataset = read_frame(path, how, held.columns)
             held.model.set_params(n_jobs=arguments.jobs)
@@ -147,7 +147,8 @@ def read_data(
     )
 
 
-def _how(arguments: argparse.Namespace, path: str, held: SavedModel | None) -> ReadOptions:
+def how_to_read(arguments: argparse.Namespace, path: str, held: SavedModel | None = None) -> ReadOptions:
+    """Return how the arguments say that DATA is to be read."""
     size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
     return ReadOptions(
         label_column=arguments.label_column,
@@ -159,6 +160,8 @@ def _how(arguments: argparse.Namespace, path: str, held: SavedModel | None) -> R
         columns=None if held is None else held.feature_names,
         use=None if arguments.columns is None else tuple(arguments.columns),
         drop=tuple(arguments.drop),
+        one_hot=None if getattr(arguments, "one_hot", None) is None else tuple(arguments.one_hot),
+        fill=getattr(arguments, "fill", False),
         skip=arguments.skip,
         n_jobs=arguments.jobs,
     )

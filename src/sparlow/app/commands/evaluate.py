@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.preprocessing import StandardScaler
 
 from ...criteria import criterion_named
 from ...estimators import SparLow
@@ -31,7 +30,7 @@ from ..photographs import Pictures, Recipe, describe
 from ..photographs import learn as learn_features
 from ..saved import SavedModel, read_data, read_labels_of, read_model, standardizer
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
-from .fit import check_labelled, photographs
+from .fit import check_labelled, mixed, photographs, wants_encoding
 
 Array = NDArray[Any]
 
@@ -142,7 +141,8 @@ class _Folded:
 
     y: Array
     whole: Dataset | Pictures
-    scaler: StandardScaler | None = None
+    scaler: Any = None  # of columns
+    frame: Any = None  # what it scales and encodes, in place of the rows of the dataset
     run: dict[str, Any] = field(default_factory=dict)  # threads and progress
 
     def parts(self, train: Array, held: Array) -> tuple[Array, Array]:
@@ -150,7 +150,8 @@ class _Folded:
         if isinstance(self.whole, Pictures):
             features, X = learn_features(self.whole.take(train), Recipe(), **self.run)
             return X, describe(self.whole.take(held), features, **self.run)
-        X, X_new = self.whole.X[train], self.whole.X[held]
+        rows = self.whole.X if self.frame is None else self.frame.iloc
+        X, X_new = rows[train], rows[held]
         return (X, X_new) if self.scaler is None else (self.scaler.fit_transform(X), self.scaler.transform(X_new))
 
 
@@ -162,6 +163,11 @@ def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -
         check_labelled(model, dataset)
         run = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
         return _Folded(_classes(dataset), pictures, run=run)
+    if wants_encoding(arguments):
+        mixture, dataset = mixed(arguments, terminal)
+        check_labelled(model, dataset)
+        encoder = mixture.encoder(arguments.standardize is not False)
+        return _Folded(_classes(dataset), dataset, encoder, mixture.frame)
     dataset = read_data(arguments, arguments.data, terminal=terminal)
     model.set_params(views=views_of(arguments, dataset))
     check_labelled(model, dataset)

@@ -1,0 +1,136 @@
+"""How sure a model is of a sample: probabilities, the nearest training samples, and how like these it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import gen_batches
+
+from ..estimators import SparLow
+from ..evaluation import known_rows
+from .dataset import Dataset
+from .saved import SavedModel
+
+Array = NDArray[Any]
+
+_MOST = 3000  # samples that likeness is measured on, a third of which are held out
+
+
+def unlikeness(Z: Array, training: Array, own: bool = False) -> Array:
+    """Return the smallest ‖z − zᵢ‖/‖zᵢ‖ over the training samples zᵢ; ``own`` says that Z are these samples.
+
+    The embedding has mean zero. Samples of known classes lie where training samples do, those of other classes about
+    the mean: relative to its distance from there, they are far from every training sample.
+    """
+    lengths = np.maximum(np.linalg.norm(training, axis=1), np.finfo(float).tiny)
+    out = np.empty(len(Z))
+    for rows in gen_batches(len(Z), 1024):
+        ratios = euclidean_distances(Z[rows], training) / lengths
+        if own:
+            ratios[np.arange(len(ratios)), np.arange(rows.start, rows.start + len(ratios))] = np.inf
+        out[rows] = ratios.min(axis=1)
+    return out
+
+
+def held_out_unlikeness(model: SparLow, dataset: Dataset) -> Array | None:
+    """Return the :func:`unlikeness` of held-out samples, ascending; None where it cannot be measured.
+
+    A model with the same dictionary is fitted to two thirds of at most 3000 samples.
+    """
+    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f" or not hasattr(model, "classes_"):
+        return None
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(known_rows(dataset.y)))[:_MOST]
+    held, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
+    embedding = "auto" if model.embedding == "auto" and model.forms_ is None else model.embedding
+    judged = clone(model).set_params(
+        dictionary=model.dictionary_,
+        n_atoms=None,
+        max_iter=0,
+        embedding="quadratic" if model.forms_ is not None else embedding,
+        early_stopping=False,
+    )
+    try:
+        judged.fit(dataset.X[rest], dataset.y[rest])
+    except ValueError:  # classes of one sample, for instance
+        return None
+    return np.sort(unlikeness(judged.transform(dataset.X[held]), judged.embedding_))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of samples.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        The labels given.
+    probabilities : array of shape (n,), optional
+        The probability of each.
+    second : array of shape (n,), optional
+        The second choices.
+    likeness : array of shape (n,), optional
+        The share of held-out samples that are less like the training samples: near 0 for what is unlike all of them.
+    nearest : array of shape (n, k)
+        The rows of the nearest training samples in the embedding.
+
+    """
+
+    labels: Array
+    probabilities: Array | None
+    second: Array | None
+    likeness: Array | None
+    nearest: Array
+
+
+def answer(held: SavedModel, X: Array, n_nearest: int = 3) -> Answer:
+    """Return the labels of samples with what speaks for them."""
+    model = held.model
+    Z = np.asarray(model.transform(X), float)
+    training = np.asarray(model.embedding_, float)
+    measured = held.data.get("unlikeness")
+    if measured is None:
+        measured = np.sort(unlikeness(training, training, own=True)) if len(training) > 1 else np.zeros(1)
+    likeness = 1 - np.searchsorted(measured, unlikeness(Z, training)) / len(measured)
+    found = _shares(held, X)
+    if found is None:
+        labels = np.asarray(held.training_labels())
+        known = np.flatnonzero(known_rows(labels))
+        near = known[_nearest(Z, training[known], 1)[:, 0]]
+        return Answer(labels[near], None, None, likeness, _nearest(Z, training, n_nearest))
+    classes, shares = found
+    order = np.argsort(-shares, axis=1, kind="stable")
+    rows = np.arange(len(X))
+    return Answer(
+        classes[order[:, 0]],
+        shares[rows, order[:, 0]],
+        classes[order[:, 1]] if len(classes) > 1 else None,
+        likeness,
+        _nearest(Z, training, n_nearest),
+    )
+
+
+def _shares(held: SavedModel, X: Array) -> tuple[Array, Array] | None:
+    """Return classes and their probabilities, of the classifier at the end of a pipeline or of the model itself."""
+    if held.predictor is not None:
+        if hasattr(held.predictor, "predict_proba"):
+            return held.predictor.classes_, np.asarray(held.predictor.predict_proba(held.embed(X)))
+        classes = held.predictor.classes_
+        return classes, (held.predict(X)[:, None] == classes).astype(float)
+    return (held.model.classes_, held.model.predict_proba(X)) if hasattr(held.model, "classes_") else None
+
+
+def _nearest(Z: Array, training: Array, count: int) -> Array:
+    count = min(count, len(training))
+    if not count:
+        return np.empty((len(Z), 0), int)
+    found = []
+    for rows in gen_batches(len(Z), 1024):
+        squares = euclidean_distances(Z[rows], training, squared=True)
+        near = np.argpartition(squares, count - 1, axis=1)[:, :count]
+        found.append(np.take_along_axis(near, np.argsort(np.take_along_axis(squares, near, 1), axis=1), 1))
+    return np.concatenate(found)
