@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
 from ..estimators import SparLow
 from ..evaluation import known_rows
+from ..models import ModelFile
 from .dataset import Dataset
 from .saved import SavedModel
 
 Array = NDArray[Any]
+
+Prepare = Callable[[Array, Array], tuple[Array, Array]]
 
 _MOST = 3000  # samples that likeness is measured on, a third of which are held out
 
@@ -37,10 +41,11 @@ def unlikeness(Z: Array, training: Array, own: bool = False) -> Array:
     return out
 
 
-def held_out_unlikeness(model: SparLow, dataset: Dataset) -> Array | None:
+def held_out_unlikeness(model: SparLow, dataset: Dataset, prepare: Prepare | None = None) -> Array | None:
     """Return the :func:`unlikeness` of held-out samples, ascending; None where it cannot be measured.
 
-    A model with the same dictionary is fitted to two thirds of at most 3000 samples.
+    A model with the same dictionary is fitted to two thirds of at most 3000 samples. ``prepare(rest, held)`` returns
+    the samples of these rows, prepared by what was learned from the former; by default they are those of the dataset.
     """
     if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f" or not hasattr(model, "classes_"):
         return None
@@ -55,10 +60,13 @@ def held_out_unlikeness(model: SparLow, dataset: Dataset) -> Array | None:
         early_stopping=False,
     )
     try:
-        judged.fit(dataset.X[rest], dataset.y[rest])
+        X, X_held = (dataset.X[rest], dataset.X[held]) if prepare is None else prepare(rest, held)
+        if prepare is not None:  # other coordinates, of which the dictionary knows nothing
+            judged.set_params(dictionary=model.dictionary, n_atoms=model.n_atoms)
+        judged.fit(X, dataset.y[rest])
     except ValueError:  # classes of one sample, for instance
         return None
-    return np.sort(unlikeness(judged.transform(dataset.X[held]), judged.embedding_))
+    return np.sort(unlikeness(judged.transform(X_held), judged.embedding_))
 
 
 @dataclass(frozen=True)
@@ -87,21 +95,28 @@ class Answer:
     nearest: Array
 
 
-def answer(held: SavedModel, X: Array, n_nearest: int = 3) -> Answer:
-    """Return the labels of samples with what speaks for them."""
-    model = held.model
-    Z = np.asarray(model.transform(X), float)
-    training = np.asarray(model.embedding_, float)
+def likeness_of(held: ModelFile, Z: Array) -> Array:
+    """Return the share of held-out samples that are less like the training samples than those embedded at Z.
+
+    A model file that no held-out samples were measured for has the training samples instead, each beside the others.
+    """
+    training = np.asarray(held.model.embedding_, float)
     measured = held.data.get("unlikeness")
     if measured is None:
         measured = np.sort(unlikeness(training, training, own=True)) if len(training) > 1 else np.zeros(1)
-    likeness = 1 - np.searchsorted(measured, unlikeness(Z, training)) / len(measured)
+    return np.asarray(1 - np.searchsorted(measured, unlikeness(Z, training)) / len(measured))
+
+
+def answer(held: ModelFile, X: Array, n_nearest: int = 3) -> Answer:
+    """Return the labels of samples with what speaks for them."""
+    Z, training = np.asarray(held.model.transform(X), float), np.asarray(held.model.embedding_, float)
+    likeness = likeness_of(held, Z)
     found = _shares(held, X)
     if found is None:
         labels = np.asarray(held.training_labels())
         known = np.flatnonzero(known_rows(labels))
-        near = known[_nearest(Z, training[known], 1)[:, 0]]
-        return Answer(labels[near], None, None, likeness, _nearest(Z, training, n_nearest))
+        near = known[nearest_rows(Z, training[known], 1)[:, 0]]
+        return Answer(labels[near], None, None, likeness, nearest_rows(Z, training, n_nearest))
     classes, shares = found
     order = np.argsort(-shares, axis=1, kind="stable")
     rows = np.arange(len(X))
@@ -110,21 +125,27 @@ def answer(held: SavedModel, X: Array, n_nearest: int = 3) -> Answer:
         shares[rows, order[:, 0]],
         classes[order[:, 1]] if len(classes) > 1 else None,
         likeness,
-        _nearest(Z, training, n_nearest),
+        nearest_rows(Z, training, n_nearest),
     )
 
 
-def _shares(held: SavedModel, X: Array) -> tuple[Array, Array] | None:
+def _shares(held: ModelFile, X: Array) -> tuple[Array, Array] | None:
     """Return classes and their probabilities, of the classifier at the end of a pipeline or of the model itself."""
-    if held.predictor is not None:
-        if hasattr(held.predictor, "predict_proba"):
-            return held.predictor.classes_, np.asarray(held.predictor.predict_proba(held.embed(X)))
+    if isinstance(held, SavedModel) and held.predictor is not None and is_classifier(held.predictor):
         classes = held.predictor.classes_
+        if hasattr(held.predictor, "predict_proba"):
+            return classes, np.asarray(held.predictor.predict_proba(held.embed(X)))
         return classes, (held.predict(X)[:, None] == classes).astype(float)
     return (held.model.classes_, held.model.predict_proba(X)) if hasattr(held.model, "classes_") else None
 
 
-def _nearest(Z: Array, training: Array, count: int) -> Array:
+def nearest_rows(Z: Array, training: Array, count: int, own: bool = False) -> Array:
+    """Return the rows (n, count) of the nearest training samples, nearest first; ``own`` says that Z are these."""
+    if own:
+        near = nearest_rows(Z, training, count + 1)
+        others = near != np.arange(len(Z))[:, None]
+        others[others.all(axis=1), -1] = False  # equal samples: the sample itself is not among them
+        return np.asarray(near[others]).reshape(len(Z), -1)
     count = min(count, len(training))
     if not count:
         return np.empty((len(Z), 0), int)
@@ -134,3 +155,9 @@ def _nearest(Z: Array, training: Array, count: int) -> Array:
         near = np.argpartition(squares, count - 1, axis=1)[:, :count]
         found.append(np.take_along_axis(near, np.argsort(np.take_along_axis(squares, near, 1), axis=1), 1))
     return np.concatenate(found)
+
+
+def n_distinct(Z: Array) -> int:
+    """Return the number of distinct points of an embedding, up to a millionth of its extent."""
+    extent = float(np.max(np.ptp(Z, axis=0), initial=0.0)) or 1.0
+    return len(np.unique(np.round(np.asarray(Z, float) / extent, 6), axis=0))

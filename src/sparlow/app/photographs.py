@@ -208,8 +208,36 @@ def least_side(steps: Pipeline) -> int:
     return int(np.max(steps[0].patch))
 
 
-def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> tuple[Pipeline, Array]:
-    """Learn features from pictures and return the fitted pipeline and the rows of these pictures."""
+@dataclass(frozen=True)
+class Features:
+    """Features learned from pictures.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Fitted.
+    X : array of shape (n, width)
+        The rows of these pictures.
+    pyramids : csr_array
+        The rows before they were reduced to principal components.
+    recipe : Recipe
+
+    """
+
+    pipeline: Pipeline
+    X: Array
+    pyramids: Any
+    recipe: Recipe
+
+    def without(self, rest: Array, held: Array) -> tuple[Array, Array]:
+        """Return rows of two parts, by components that are learned from the first alone."""
+        reduction = _reduction(self.pyramids[rest], self.recipe)
+        parts = (self.pyramids[rest], self.pyramids[held])
+        return tuple(_reduced(reduction, part) for part in parts)  # type: ignore[return-value]
+
+
+def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> Features:
+    """Learn features from pictures."""
     from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
 
     kind = DHOG if recipe.descriptor == "dhog" else DenseSIFT
@@ -221,8 +249,9 @@ def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> tuple[Pipeline, Arr
     pyramid.set_params(**run)
     codes = words.fit(bags := descriptors.fit(pictures.files).transform(pictures.files)).transform(bags)
     rows = pyramid.fit_transform(codes).tocsr()
-    stages = [*zip(STAGES, (descriptors, words, pyramid), strict=True), *_reduction(rows, recipe)]
-    return Pipeline(stages), _reduced(Pipeline(stages), rows)
+    reduction = _reduction(rows, recipe)
+    stages = [*zip(STAGES, (descriptors, words, pyramid), strict=True), *reduction]
+    return Features(Pipeline(stages), _reduced(reduction, rows), rows, recipe)
 
 
 def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
@@ -235,9 +264,10 @@ def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
     return np.asarray(value.toarray() if hasattr(value, "toarray") else value, np.float32)
 
 
-def _reduced(learned: Pipeline, rows: Any) -> Array:
-    after = learned[len(STAGES) :]
-    return np.asarray(after.transform(rows) if len(after) else rows.toarray(), np.float32)
+def _reduced(reduction: list[tuple[str, Any]], rows: Any) -> Array:
+    for _, step in reduction:
+        rows = step.transform(rows)
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
 
 
 def _reduction(rows: Any, recipe: Recipe) -> list[tuple[str, Any]]:

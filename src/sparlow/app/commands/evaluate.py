@@ -148,8 +148,8 @@ class _Folded:
     def parts(self, train: Array, held: Array) -> tuple[Array, Array]:
         """Return samples to learn from and samples to judge by; nothing is learned from the latter."""
         if isinstance(self.whole, Pictures):
-            features, X = learn_features(self.whole.take(train), Recipe(), **self.run)
-            return X, describe(self.whole.take(held), features, **self.run)
+            features = learn_features(self.whole.take(train), Recipe(), **self.run)
+            return features.X, describe(self.whole.take(held), features.pipeline, **self.run)
         rows = self.whole.X if self.frame is None else self.frame.iloc
         X, X_new = rows[train], rows[held]
         return (X, X_new) if self.scaler is None else (self.scaler.fit_transform(X), self.scaler.transform(X_new))

@@ -143,8 +143,8 @@ def _described(known: ModelFile | None, arguments: argparse.Namespace, terminal:
         if recipe is None:
             assert known is not None
             return _Described(pictures, describe(pictures, known.model, **run), known)
-        learned, rows = learn(pictures, recipe, **run)
-        return _Described(pictures, rows, ModelFile(learned, data={"features": digest_of(learned)}))
+        found = learn(pictures, recipe, **run)
+        return _Described(pictures, found.X, ModelFile(found.pipeline, data={"features": digest_of(found.pipeline)}))
     except DataError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
 from ...views import Patches, Views
 from ..arguments import add_data, add_model, build_model, views_of
-from ..confidence import held_out_unlikeness
+from ..confidence import Prepare, held_out_unlikeness
 from ..dataset import DataError, Dataset
 from ..outputs import writable
 from ..photographs import Pictures, Recipe, at_rest, photographs_in
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
-    dataset, before = prepared(arguments, terminal, start)
+    dataset, before, anew = prepared(arguments, terminal, start)
     model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
     terminal.note(describe(dataset))
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         if arguments.likeness and not interrupts.came and model.stop_reason_ != "interrupted":
             terminal.stage("measuring how like the training samples held-out ones are")
             with warnings.catch_warnings(action="ignore"):  # the fit has said what there is to say
-                measured = held_out_unlikeness(model, dataset)
+                measured = held_out_unlikeness(model, dataset, anew)
             data |= {} if measured is None else {"unlikeness": measured}
         save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, data), path)
     interrupted = model.stop_reason_ == "interrupted" or interrupts.came
@@ -117,29 +117,30 @@ def photographs(arguments: argparse.Namespace, terminal: Terminal) -> Pictures |
 
 def prepared(
     arguments: argparse.Namespace, terminal: Terminal, start: SavedModel | None = None
-) -> tuple[Dataset, list[tuple[str, Any]]]:
-    """Return the samples to learn from, and the steps that made them of what was read."""
+) -> tuple[Dataset, list[tuple[str, Any]], Prepare | None]:
+    """Return the samples to learn from, the steps that made them of what was read, and how to learn these anew."""
     if start is not None:
         if arguments.standardize is not None:
             raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
         dataset = read_data(arguments, arguments.data, start, terminal)
-        return dataset, [] if start.before is None else start.before.steps
+        return dataset, [] if start.before is None else start.before.steps, None
     pictures = photographs(arguments, terminal)
     if pictures is not None:
         terminal.stage(f"learning features of {len(pictures.files)} pictures")
         recipe = Recipe(seed=arguments.seed)
-        features, X = learn_features(pictures, recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
-        return read_labels_of(arguments, pictures.dataset(X)), at_rest(features).steps
+        features = learn_features(pictures, recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
+        dataset = read_labels_of(arguments, pictures.dataset(features.X))
+        return dataset, at_rest(features.pipeline).steps, features.without
     if wants_encoding(arguments):
         mixture, dataset = mixed(arguments, terminal)
         encoder = mixture.encoder(arguments.standardize is not False)
         X = encoder.fit_transform(mixture.frame)
-        return replace(dataset, X=X), [("columns", encoder)]
+        return replace(dataset, X=X), [("columns", encoder)], None
     dataset = read_data(arguments, arguments.data, terminal=terminal)
     scaler = standardizer(arguments, dataset, terminal)
     if scaler is None:
-        return dataset, []
-    return replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X), [("standardize", scaler)]
+        return dataset, [], None
+    return replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X), [("standardize", scaler)], None
 
 
 def wants_encoding(arguments: argparse.Namespace) -> bool:
