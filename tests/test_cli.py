@@ -459,7 +459,7 @@ def test_documented_commands_run(tmp_path, monkeypatch, capsys):
         program, *words = shlex.split(command)
         assert (program, main(words)) == ("sparlow", 0), command
     assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
-    assert (tmp_path / "labels.csv").read_text().startswith("name,label\n0/0.png,0\n")
+    assert (tmp_path / "labels.csv").read_text().startswith("name,label,probability,second,likeness,nearest1")
     assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
     assert capsys.readouterr().err == ""
 

@@ -83,6 +83,12 @@ class Layout:
         points = np.column_stack([down.ravel(), across.ravel()]) + half
         return np.asarray(self.weights @ points / self.weights.sum(axis=1, keepdims=True))
 
+    def where(self, cell: int) -> str:
+        """Return where a cell lies, in words such as "top left"."""
+        y, x = self.centres()[cell]
+        down, right = int(3 * (y + 0.5) // self.grid.height), int(3 * (x + 0.5) // self.grid.width)
+        return f"{('top', 'middle', 'bottom')[down]} {('left', 'centre', 'right')[right]}"
+
     def cell_size(self) -> Array:
         """Return the height and width of each cell in pixels."""
         sides = np.concatenate([np.full(side**2, side) for side in self.grid.cells])

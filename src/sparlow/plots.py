@@ -218,9 +218,7 @@ def local_explanation(
         axes[0].add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=1.4))
         values = sign * np.asarray(model.dictionary_[atom], float).reshape(layout.patch)
         ax.imshow(values if values.ndim == 2 else values.mean(axis=2), cmap="gray", interpolation="nearest")
-        row_of, column_of = int(y * 3 // grid.height), int(x * 3 // grid.width)
-        where = f"{('top', 'middle', 'bottom')[row_of]} {('left', 'centre', 'right')[column_of]}"
-        ax.set_title(f"{100 * value:+.1f} %\n{where}", fontsize=8, color=colour)
+        ax.set_title(f"{100 * value:+.1f} %\n{layout.where(cell)}", fontsize=8, color=colour)
     for ax in axes:
         ax.set_axis_off()
     return axes

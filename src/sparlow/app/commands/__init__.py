@@ -1,4 +1,4 @@
-"""The commands ``sparlow fit | transform | predict | evaluate | inspect | report | features``.
+"""The commands ``sparlow fit | transform | predict | evaluate | explain | inspect | report | features``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -18,13 +18,14 @@ from typing import Any, NoReturn
 
 from ...models import VERSION
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
-from . import evaluate, features, fit, inspect, predict, report, transform
+from . import evaluate, explain, features, fit, inspect, predict, report, transform
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,
     "transform": transform,
     "predict": predict,
     "evaluate": evaluate,
+    "explain": explain,
     "inspect": inspect,
     "report": report,
     "features": features,
