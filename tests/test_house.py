@@ -28,7 +28,7 @@ FLOORS = [
     ["problem", "embedding", "defaults"],
     ["solvers", "quadratic"],
     ["estimators", "images"],
-    ["evaluation", "classifiers"],
+    ["evaluation", "classifiers", "explanations"],
     ["models"],
     ["plots"],
     ["app"],

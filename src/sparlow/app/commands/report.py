@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.train is None and (arguments.train_part or arguments.train_labels):
         raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
-    dataset = read_data(arguments, arguments.data, held)
+    dataset = read_data(arguments, arguments.data, held, terminal)
     rows, protocol = _judged(arguments, held, dataset, terminal)
     seen = arguments.train is not None and bool(dataset.seen_by(held).all())
     text = report(
