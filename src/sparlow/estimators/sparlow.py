@@ -40,7 +40,7 @@ class SparLow(CallbackSupportMixin, Projector):
     """Learn low-dimensional representations: sparse codes and a projection of them, learned together.
 
     A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and
-    projection U maximise
+    projection U maximise::
 
         J(D, U) = f(D, U) − |f₀| (μ₁ g_c(D) + μ₂ g_d(D)),   f = tr(UᵀAU)/tr(UᵀBU),
 
