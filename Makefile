@@ -66,7 +66,7 @@ $(DOCS): $(USE)
 
 # the site, with its gallery; a warning is an error, and no network is needed
 docs: $(DOCS)
-	@$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees -b html docs docs/_build/html
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees -b html docs docs/_build/html
 	@echo "── the site is built: open docs/_build/html/index.html"
 
 lint: $(DEV)

@@ -16,7 +16,7 @@ from sparlow.views import Patches
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
-model = SparLow("lda", n_atoms=64, views=Patches(), random_state=0, n_jobs=-1).fit(X_train, y_train)
+model = SparLow("lda", n_atoms=32, views=Patches(), random_state=0, n_jobs=-1).fit(X_train, y_train)
 Z = model.transform(X_test)
 print(f"{Z.shape[1]} numbers per image, {100 * model.score(X_test, y_test):.1f} % classified correctly")
 
