@@ -24,7 +24,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
 ]
-exclude_patterns = ["_build", "inventories"]
+exclude_patterns = ["_build", "inventories", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 # ── pages in Markdown ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "matplotlib_animations": False,
     "show_signature": False,
+    "write_computation_times": False,
     "remove_config_comments": True,
 }
 

@@ -16,7 +16,7 @@ from sparlow import SparLow
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
-counts = [3, 5, 10, 20]
+counts = [3, 6, 12, 24]
 shares = {"lda, labelled images alone": [], "sda, all images": []}
 for count in counts:
     labels = np.full(len(y_train), -1)
@@ -26,7 +26,7 @@ for count in counts:
     known = labels >= 0
     options = {"max_iter": 0, "random_state": 0, "n_jobs": -1}
     lda = SparLow("lda", **options).fit(X_train[known], labels[known])
-    sda = SparLow("sda", n_atoms=200, **options).fit(X_train, labels)
+    sda = SparLow("sda", n_atoms=100, **options).fit(X_train, labels)
     for share, model in zip(shares.values(), (lda, sda), strict=True):
         share.append(100 * model.score(X_test, y_test))
 
