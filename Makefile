@@ -1,13 +1,14 @@
-# Everything from a bare clone with python3 and make: `make demo`, `make check`, `make test`, `make lint`, `make bench`.
+# Everything from a bare clone with python3 and make: `make demo`, `make check`, `make test`, `make docs`, `make lint`, `make bench`.
 # `make check` takes a minute, `make test` some ten; both work in .venv, and `make test` asks for a browser.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 USE    := $(VENV)/.use
 DEV    := $(VENV)/.dev
+DOCS   := $(VENV)/.docs
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-.PHONY: demo check test lint bench browser clean
+.PHONY: demo check test docs lint bench browser clean
 .DEFAULT_GOAL := test
 
 $(USE): pyproject.toml
@@ -58,6 +59,16 @@ test: $(DEV) browser
 	@$(BIN)/python -m pytest -q --durations=5 --numprocesses 2 --dist loadfile
 	@echo "── all tests passed"
 
+$(DOCS): $(USE)
+	@echo "── adding the tools of the site (once, about a minute)"
+	@$(PIP) --editable ".[docs]"
+	@touch $@
+
+# the site, with its gallery; a warning is an error, and no network is needed
+docs: $(DOCS)
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees -b html docs docs/_build/html
+	@echo "── the site is built: open docs/_build/html/index.html"
+
 lint: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -70,5 +81,5 @@ bench: $(DEV)
 	@$(BIN)/python -m benchmarks.joint
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .coverage
+	rm -rf $(VENV) demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

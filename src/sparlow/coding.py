@@ -282,7 +282,7 @@ def pullback(
 ) -> Array:
     """Compute the gradient with respect to the dictionary, given W = ∂f/∂Φ at Φ = encode(X, D).
 
-    For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q,
+    For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q::
 
         ∇_D f = QᵀX − (QᵀΦ + ΦᵀQ) D.
 

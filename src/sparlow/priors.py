@@ -149,14 +149,14 @@ def _require(prior: Prior, name: str, *, zero_allowed: bool) -> None:
 
 @dataclass(frozen=True)
 class ElasticNet(Prior):
-    """g(φ) = l1·|φ| + l2·φ², optionally with φ ≥ 0.
+    """The elastic net ``g(φ) = l1·|φ| + l2·φ²``, optionally with φ ≥ 0.
 
     Note l2·φ², not ½·l2·φ²: the curvature is 2·l2. With l2 = 0 (the lasso) codes need not be unique.
 
     Parameters
     ----------
     l1 : float
-        Weight λ₁ ≥ 0 of the absolute value. For samples x all codes vanish from l1 = max |D x| on.
+        Weight λ₁ ≥ 0 of the absolute value. For samples x all codes vanish from ``l1 = max |D x|`` on.
     l2 : float, default=1e-3
         Weight λ₂ ≥ 0 of the square. It makes codes unique and their derivative stable.
     positive : bool, default=False

@@ -145,7 +145,7 @@ class BMDDL(DictionaryClassifier):
         The training samples at unit norm.
     codes_ : csr_array of shape (n_samples, n_atoms)
         Their codes.
-    costs_ : array of shape (n_iter_ + 1,)
+    costs_ : array of shape (n_iter + 1,)
         The objective of the upper level divided by the number of samples, at the start and after each step; it falls.
     n_iter_ : int
         Steps taken.

@@ -51,7 +51,7 @@ class DKSVD(StackedKSVD):
         D, atoms of unit norm.
     classifier_ : array of shape (n_atoms, n_classes)
         W.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The objective divided by the number of samples, after each iteration.
     n_iter_ : int
         Iterations.

@@ -20,8 +20,11 @@ from .src import class_residuals
 
 
 class FDDL(DictionaryClassifier):
-    """min R(D, Φ) + λ₁‖Φ‖₁ + (λ₂/2)(tr S_W − tr S_B + ‖Φ‖²): Fisher discrimination dictionary learning.
+    """Classify by Fisher discrimination dictionary learning.
 
+    Dictionary and codes minimise::
+
+        R(D, Φ) + λ₁‖Φ‖₁ + (λ₂/2)(tr S_W − tr S_B + ‖Φ‖²),
         R(D, Φ) = ½‖X − ΦD‖² + ½ Σ over samples of class c ( ‖x − φ_c D_c‖² + Σ over j ≠ c of ‖φ_j D_j‖² )
 
     φ_j is the code over the atoms D_j of class j; S_W and S_B are the scatter of the codes within and between classes.
@@ -62,7 +65,7 @@ class FDDL(DictionaryClassifier):
         The class of each atom.
     mean_codes_ : array of shape (n_classes, n_atoms)
         m_c.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The objective after each iteration; it never rises.
     n_iter_ : int
         Iterations.

@@ -21,10 +21,14 @@ from .base import Array, DictionaryClassifier
 
 
 class LapRLS(DictionaryClassifier):
-    """min Σ over labelled ‖T_i − h(x_i)‖²/l + γ_A‖h‖²_K + γ_I tr(HᵀLH)/n: least squares, smooth over a graph.
+    """Classify by least squares that are smooth over a graph of neighbours.
+
+    The function h minimises::
+
+        Σ over labelled ‖T_i − h(x_i)‖²/l + γ_A‖h‖²_K + γ_I tr(HᵀLH)/n
 
     h is in the space of the kernel, H = h(X), T the centred indicators of the l labelled among n samples, and L the
-    Laplacian of the neighbour graph of all samples, scaled to mean degree 1. The minimiser is h(x) = k(x, X) α with
+    Laplacian of the neighbour graph of all samples, scaled to mean degree 1. The minimiser is h(x) = k(x, X) α with::
 
         (JK + γ_A l I + γ_I (l/n) LK) α = JT,   J marking the labelled samples.
 

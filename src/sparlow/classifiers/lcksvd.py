@@ -51,7 +51,7 @@ class LCKSVD(StackedKSVD):
         D.
     classifier_ : array of shape (n_atoms, n_classes)
         W.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The objective divided by the number of samples, after each iteration.
     n_iter_ : int
         Iterations.

@@ -89,7 +89,7 @@ class SSPIC(DictionaryClassifier):
         κ of each class.
     lambda_, sigma2_ : arrays of shape (n_classes,)
         λ and σ² of each class.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The mean of −log p(x, a) over the training samples under the prior of their class, for each estimate.
     n_iter_ : int
         Estimates.

@@ -49,8 +49,11 @@ class Linear(NamedTuple):
 
 
 class TDDL(DictionaryClassifier):
-    """min over D, W, b of E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²: dictionary and classifier learned for one task.
+    """Learn a dictionary and a linear classifier of its codes together, for one task.
 
+    D, W and b minimise::
+
+        E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²,
         a(x; D) = argmin over a of ½‖x − aD‖² + λ₁‖a‖₁ + (λ₂/2)‖a‖²
 
     Stochastic gradient descent on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes
@@ -99,7 +102,7 @@ class TDDL(DictionaryClassifier):
         W.
     intercept_ : array of shape (n_classes,)
         b.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The mean objective that the batches of each pass met.
     n_iter_ : int
         Passes.

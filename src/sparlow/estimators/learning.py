@@ -44,6 +44,7 @@ from ..priors import Prior
 from ..problem import Evaluation, Objective, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
+from ..spectrum import component_quotients, spectrum_of, tried_counts
 from ..tracequotient import canonical
 from ..views import Bound
 
@@ -140,6 +141,7 @@ class Choice:
     ridges: tuple[float, float] = USUAL
     n_steps: int | None = None
     votes: tuple[float, float] | None = None
+    by_count: dict[int, Array] = field(default_factory=dict)  # outcomes on held-out samples by number of components
 
 
 @dataclass
@@ -321,6 +323,7 @@ class _Trial:
     def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels) -> None:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self.right: list[Array] = []
+        self.by_count: dict[int, dict[int, Array]] = {}  # of the start, and of each step better than those before
         self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
 
@@ -398,7 +401,7 @@ class _Trial:
         fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
         if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
             fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
-        return Choice(ridges, best if steps else None, self.votes), fitted
+        return Choice(ridges, best if steps else None, self.votes, self.by_count[best]), fitted
 
     def _outcomes(self, ours: Array, theirs: Array) -> Array:
         """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
@@ -412,7 +415,11 @@ class _Trial:
         self._coded = held = self.held.coded(now.dictionary, self._coded)
         embedding = embedding_at(learned, now)
         ours, theirs = embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
-        self.right.append(self._outcomes(ours, theirs))
+        outcomes = self._outcomes(ours, theirs)
+        if all(outcomes.mean() > right.mean() for right in self.right):
+            counts = tried_counts(ours.shape[1])
+            self.by_count[len(self.right)] = {k: self._outcomes(ours[:, :k], theirs[:, :k]) for k in counts}
+        self.right.append(outcomes)
         if self.truth.y is not None and self.votes is None:
             rows: Any = self.known.known
             found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
@@ -463,6 +470,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "criterion_": setup.criterion,
         "prior_": setup.prior,
         "embedding_": Y.astype(dtype, copy=False),
+        "spectrum_": spectrum_of(component_quotients(objective.plain, coded, Y), learned.choice.by_count),
         "_centre": embedding.centre,
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,

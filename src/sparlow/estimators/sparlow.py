@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,7 +43,7 @@ class SparLow(CallbackSupportMixin, Projector):
     """Learn low-dimensional representations: sparse codes and a projection of them, learned together.
 
     A sample x has the sparse code φ(x) = argmin ½‖x − φD‖² + Σ g(φⱼ) and the embedding φ(x)U. Dictionary D and
-    projection U maximise
+    projection U maximise::
 
         J(D, U) = f(D, U) − |f₀| (μ₁ g_c(D) + μ₂ g_d(D)),   f = tr(UᵀAU)/tr(UᵀBU),
 
@@ -134,6 +135,10 @@ class SparLow(CallbackSupportMixin, Projector):
         held-out samples; infinite for a part that is left out.
     ridge_ : float
         What shrinkage added to the diagonal of B.
+    spectrum_ : dict of arrays
+        What each component adds: quotient (of the component alone, on the training samples), held_out (the score of
+        the first k components on held-out samples) and its standard error, by n_components k. held_out is NaN for
+        numbers that were not tried, and where no part was held out. ``sparlow.plots.spectrum`` draws it.
     stop_reason_ : str
         Why learning ended.
     classes_ : array of shape (n_classes,)
@@ -320,6 +325,24 @@ class SparLow(CallbackSupportMixin, Projector):
         if self.embedding == "quadratic":
             return 2
         return None if self.embedding == "auto" and suits else 1
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, and below it the numbers of a fitted model."""
+        diagram = estimator_html_repr(self)
+        if "dictionary_" not in vars(self):
+            return diagram
+        held = self.spectrum_["held_out"]
+        numbers = {
+            "training samples": f"{len(self.embedding_)} of {self.n_features_in_} numbers",
+            "atoms": f"{self.n_atoms_}",
+            "components": f"{self.n_components_}",
+            "prior": f"{self.prior_}",
+            "joint steps": f"{self.best_iter_} of {self.n_iter_} made",
+            "why it ended": self.stop_reason_,
+            "held-out score": f"{held[np.isfinite(held)][-1]:.3f}" if np.isfinite(held).any() else "no part held out",
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(said)}</td></tr>" for name, said in numbers.items())
+        return f'{diagram}<table class="sparlow-numbers"><tbody>{rows}</tbody></table>'
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,7 +44,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     Attributes
     ----------
-    components_ : array of shape (n_components_, n_features_in)
+    components_ : array of shape (n_components, n_features)
         Orthonormal axes, by descending variance.
     mean_ : array of shape (n_features_in,)
         Mean of the training rows.
@@ -112,7 +112,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Returns
         -------
-        Z : array of shape (n, n_components_)
+        Z : array of shape (n_samples, n_components)
 
         """
         check_is_fitted(self)

@@ -244,9 +244,9 @@ class Scattering(TransformerMixin, BaseEstimator):
     The transform cascades wavelet filters ψ, moduli and a low-pass filter φ. Nothing is learned. For an image x the
     coefficients are
 
-    - order 0: x ⋆ φ
-    - order 1: |x ⋆ ψ₁| ⋆ φ, for every wavelet
-    - order 2: ||x ⋆ ψ₁| ⋆ ψ₂| ⋆ φ, for every pair of wavelets of which the second has the larger scale
+    - order 0: ``x ⋆ φ``
+    - order 1: ``|x ⋆ ψ₁| ⋆ φ``, for every wavelet
+    - order 2: ``||x ⋆ ψ₁| ⋆ ψ₂| ⋆ φ``, for every pair of wavelets of which the second has the larger scale
 
     They are sampled every 2^J pixels. They change little if the image is shifted by less than 2^J pixels or slightly
     deformed, and order 2 recovers part of what the average of order 1 loses. A linear classifier is often enough after
@@ -266,8 +266,8 @@ class Scattering(TransformerMixin, BaseEstimator):
         Height and width of the images. By default they are taken from the stack that ``fit`` is given. Without a stack,
         images are square.
     log : bool or float, default=False
-        If True, return log(εr + |S|) in place of the coefficients S. Here ε = 0.01, and r is the root mean square of
-        the pixels of the image. A number is used as ε. The logarithm makes orders comparable. If all pixels are
+        If True, return ``log(εr + |S|)`` in place of the coefficients S. Here ε = 0.01, and r is the root mean square
+        of the pixels of the image. A number is used as ε. The logarithm makes orders comparable. If all pixels are
         multiplied by c > 0, log c is added to every feature. For an image of zeros r = 1.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
