@@ -20,6 +20,7 @@ from sklearn.utils import gen_batches
 
 from .coding import Coder
 from .graphs import Structure
+from .labels import Labels
 from .priors import Prior
 from .views import Bound
 
@@ -114,6 +115,26 @@ class Rows:
             out[columns, : columns.start] = out[: columns.start, columns].T
         return out
 
+    def take(self, rows: Array) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(block[rows] for block in self.blocks), n_jobs=self.n_jobs)
+
+    def projected(self, basis: Array) -> Rows:
+        """Return ΦV for a basis V (w, k)."""
+        return Rows(self @ basis, n_jobs=self.n_jobs)
+
+    def scatter_product(self, Q: Array) -> Array:
+        """Return ΦᵀΠΦQ (w, k) for Q (w, k), Π = I − 11ᵀ/n."""
+        Y = self @ Q
+        Y -= Y.mean(axis=0)
+        return self.rmatmul(Y) - np.outer(self.mean, Y.sum(axis=0))
+
+    def scatter_within(self, Q: Array) -> Array:
+        """Return QᵀΦᵀΠΦQ (k, k)."""
+        Y = self @ Q
+        Y -= Y.mean(axis=0)
+        return np.asarray(Y.T @ Y)
+
 
 def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
     """Return ZᵀSZ of one block; a dense one of single precision is multiplied as it is, and sums are double."""
@@ -175,6 +196,29 @@ class Samples:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and features, (n, m)."""
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the samples."""
+        return np.dtype(self.X.dtype)
+
+    @property
+    def mean(self) -> Array:
+        """The mean of the samples, (m,)."""
+        return np.asarray(self.X.mean(axis=0)).ravel()
+
+    def drawn_from(self, labels: Labels) -> tuple[Samples, Labels]:
+        """Return the samples that the first dictionary is learned from, and their labels: all of them."""
+        return self, labels
+
+    def for_neighbours(self) -> Any:
+        """Return what neighbours are searched in: the samples."""
+        return self.X
+
     def coded(self, D: Array, near: Coded | None = None) -> Coded:
         """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby."""
         return code(self, Coder(D, self.prior, n_jobs=self.n_jobs), near)
@@ -228,6 +272,29 @@ class Coded(Rows):
         super().__init__(*blocks, n_jobs=samples.n_jobs)
         self.samples, self.coder, self.features, self.codes = samples, coder, features, codes
 
+    @property
+    def dictionary(self) -> Array:
+        """The dictionary that the samples are coded at."""
+        return self.coder.dictionary
+
+    @property
+    def empty(self) -> float:
+        """The share of samples whose features are all zero."""
+        features = self.features
+        counts = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
+        return float(np.mean(counts == 0))
+
+    @property
+    def nonzeros(self) -> float:
+        """The mean number of nonzero codes of a view; NaN where these were too many to be kept."""
+        return float("nan") if self.codes is None else self.codes.nnz / self.codes.shape[0]
+
+    @property
+    def largest(self) -> float:
+        """The largest product of an atom with a sample or a view of it."""
+        views, X, D = self.samples.views, self.samples.X, self.coder.dictionary
+        return max(float(abs(views.cut(X[part]) @ D.T).max()) for part in views.parts(X.shape[0], X.shape[1]))
+
     def weighted(self, weights: tuple[float, float]) -> Coded:
         """Return the same codes with other weights of codes and samples."""
         return Coded(dataclasses.replace(self.samples, weights=weights), self.coder, self.features, self.codes)
@@ -262,10 +329,6 @@ class Coded(Rows):
             return None
         V = self.samples.views.n_views
         return _some_rows(self.codes, slice(part.start * V, part.stop * V))
-
-    def without_codes(self) -> Coded:
-        """Return the features alone, which take less memory where there are views."""
-        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.features, None)
 
 
 def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool = True) -> Coded:

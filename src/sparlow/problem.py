@@ -149,7 +149,7 @@ class Objective(ABC):
         """Return F as the criterion is written, without the weights that balance its pairs."""
         if self.quotient is self.plain:
             return now.quotient.quotient
-        return self.plain.value(now.coded, now.projection).quotient
+        return self.plain.value(now.coded, now.projection, now.quotient.embedding).quotient
 
     def dictionary_gradient(self, now: Evaluation) -> Array:
         """Return ∂J/∂D at fixed U; at the best U it is the gradient of the maximum over U (envelope theorem)."""
@@ -256,16 +256,12 @@ def leading_directions(coded: Rows, count: int = 500) -> Array | None:
     count = min(count, n - 1)
     Q = np.random.RandomState(0).standard_normal((width, count + 10))
     for _ in range(3):
-        Y = coded @ Q
-        Y -= Y.mean(axis=0)
-        Q = np.linalg.qr(coded.rmatmul(Y) - np.outer(coded.mean, Y.sum(axis=0)))[0]
-    Y = coded @ Q
-    Y -= Y.mean(axis=0)
-    return np.asarray(Q @ np.linalg.eigh(Y.T @ Y)[1][:, ::-1][:, :count])
+        Q = np.linalg.qr(coded.scatter_product(Q))[0]
+    return np.asarray(Q @ np.linalg.eigh(coded.scatter_within(Q))[1][:, ::-1][:, :count])
 
 
 def _reduced(coded: Rows, basis: Array | None) -> Rows:
-    return coded if basis is None else Rows(coded @ basis, n_jobs=coded.n_jobs)
+    return coded if basis is None else coded.projected(basis)
 
 
 def _expanded(U: Array, basis: Array | None) -> Array:
@@ -287,13 +283,10 @@ def _project(A: Array, B: Array, used: Array, count: int, start: Array | None, t
 
 def check_codes(coded: Coded) -> None:
     """Say which prior would do where codes are all zero, or most of them."""
-    features, prior = coded.features, coded.samples.prior
-    counts = np.diff(features.indptr) if hasattr(features, "indptr") else np.count_nonzero(features, axis=1)
-    empty = float(np.mean(counts == 0))
+    empty, prior = coded.empty, coded.samples.prior
     if empty <= 0.5:
         return
-    views, X, D = coded.samples.views, coded.samples.X, coded.coder.dictionary
-    largest = max(float(abs(views.cut(X[part]) @ D.T).max()) for part in views.parts(X.shape[0], X.shape[1]))
+    largest = coded.largest
     example = f"for instance ElasticNet({largest / 10:.1g}), or prior=None."
     what, weaker = (f"l1={prior.l1:.3g}", "") if isinstance(prior, ElasticNet) else (str(prior), "a weaker one, or ")
     if not coded.nnz:

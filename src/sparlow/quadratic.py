@@ -159,7 +159,7 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
     if folds < 2 or len(np.unique(y[rows])) < int(y.max()) + 1:
         return 1, None
     with Threads(1):
-        part = Rows(*(block[rows] for block in coded.blocks))
+        part = coded.take(rows)
         P, y = (part @ directions(part, DIRECTIONS)).astype(np.float32), y[rows]
         right, error, votes = np.zeros(3), np.zeros(3), {}
         for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(P, y):

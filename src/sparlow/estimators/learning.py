@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
-from ..coded import Coded, Samples
+from ..coded import Coded, Rows, Samples
 from ..criteria import Criterion, bound
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
@@ -52,6 +52,8 @@ _PASSES = 5  # passes over them
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _PRINCIPAL = 48  # principal components, where these stand in for the criterion
+_QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
+_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _MEASURED = 2000  # samples that the variance of codes is measured on
 
 
@@ -94,11 +96,12 @@ def n_components_of(criterion: Criterion, given: int | None, n_features: int, la
 def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     """Return the atoms of the user, or learn them from the samples or their views."""
     if not isinstance(setup.dictionary, str):
-        D = unit_atoms(setup.dictionary, setup.views.n_inputs(samples.X.shape[1]), "dictionary")
+        D = unit_atoms(setup.dictionary, setup.views.n_inputs(samples.shape[1]), "dictionary")
         if setup.n_atoms is not None and setup.n_atoms != len(D):
             raise ValueError(f"n_atoms={setup.n_atoms}, but dictionary has {len(D)} atoms: leave n_atoms out.")
         return D
     rng = np.random.RandomState(setup.seed)
+    n_samples, (samples, labels) = len(samples), samples.drawn_from(labels)
     vectors = samples.vectors(_VECTORS, rng)
     distinct = len(distinct_rows(vectors))
     if distinct < 2:
@@ -109,7 +112,7 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
         )
     n_atoms = setup.n_atoms
     if n_atoms is None:
-        n_atoms = _usual_atoms(setup, samples, labels, distinct)
+        n_atoms = _usual_atoms(setup, n_samples, labels, distinct)
     # before the work, not after it
     n_components_of(setup.criterion, setup.n_components, setup.views.width(n_atoms), labels, "atoms")
     classes = setup.views.like_samples and labels.y is not None and suits_classes(samples.X, labels.y, n_atoms)
@@ -123,10 +126,10 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     return learn_dictionary(method, vectors, n_atoms, y, **options)[0].astype(float)
 
 
-def _usual_atoms(setup: Setup, samples: Samples, labels: Labels, distinct: int) -> int:
+def _usual_atoms(setup: Setup, n_samples: int, labels: Labels, distinct: int) -> int:
     if not setup.views.whole:
         return min(LOCAL_ATOMS, distinct)
-    return default_n_atoms(len(samples), distinct, None if labels.classes is None else len(labels.classes))
+    return default_n_atoms(n_samples, distinct, None if labels.classes is None else len(labels.classes))
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,9 @@ def learn_from(
     to stop.
     """
     D = first_dictionary(setup, samples, labels)
-    quotient = bound(setup.criterion, samples.X, labels.bound, setup.n_jobs)
+    looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
+    quotient = bound(setup.criterion, looked_at, labels.bound, setup.n_jobs)
+    del looked_at
     samples, ridge = _weighted(setup, samples, D, choice.ridges)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
     if setup.whiten and choice.ridges == PRINCIPAL:
@@ -217,7 +222,7 @@ def learn_from(
             choice = dataclasses.replace(choice, votes=votes)
         if order == 2:
             assert labels.y is not None
-            embedding = fit_quadratic(coded, labels.y, count)
+            embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count)
             given = coded, embedding.basis[:, :count]
         else:
             W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
@@ -267,9 +272,18 @@ def learn_from(
     return learned
 
 
+def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:
+    """Return coded samples and labels; of samples in parts only so many as kernel matrices are made of."""
+    if isinstance(coded, Coded):
+        return coded, y
+    known = np.flatnonzero(y >= 0)
+    rows = np.sort(np.random.RandomState(seed).permutation(known)[:_QUADRATIC])
+    return coded.take(rows), y[rows]
+
+
 def _n_principal(setup: Setup, samples: Samples) -> int:
     """Return the number of principal components where they stand in for the criterion."""
-    return min(setup.n_components or _PRINCIPAL, *samples.X.shape)
+    return min(setup.n_components or _PRINCIPAL, *samples.shape)
 
 
 def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, float]) -> tuple[Samples, float | None]:
@@ -290,7 +304,7 @@ def _handed_over(learned: Learned) -> Evaluation:
 
 
 def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, float]:
-    codes, nan = now.coded.codes, float("nan")
+    nan = float("nan")
     before = sum(int(row["evaluations"]) for row in learned.rows[1:])
     return {
         "step_number": len(learned.rows),
@@ -300,7 +314,7 @@ def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, fl
         "proximity": now.proximity,
         "step": nan if state is None else state.length,
         "gradient_norm": nan if state is None else state.gradient_norm,
-        "nonzeros": nan if codes is None else codes.nnz / codes.shape[0],
+        "nonzeros": now.coded.nonzeros,
         "seconds": time.perf_counter() - learned.setup.began,
         "evaluations": 1 if state is None else state.n_evaluations - before,
         "restarted": False if state is None else state.restarted,
@@ -338,7 +352,9 @@ class _Trial:
         rows = np.arange(len(samples))
         known: Any = labels.known
         if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
-            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), np.flatnonzero(~known)])
+            others = np.flatnonzero(~known)
+            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
+            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), others])
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)
@@ -401,7 +417,7 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
         return learned.embedding
     if setup.order == 2:
         assert learned.labels.y is not None
-        return fit_quadratic(now.coded, learned.labels.y, now.projection.shape[1])
+        return fit_quadratic(*_at_most(now.coded, learned.labels.y, setup.seed), now.projection.shape[1])
     if not setup.whiten:
         return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
@@ -411,7 +427,7 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective, coded = learned.setup, learned.objective, now.coded
-    dtype = coded.samples.X.dtype
+    dtype = coded.samples.dtype
     embedding = embedding_at(learned, now)
     Y = embedding(coded)
     if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component
@@ -457,7 +473,7 @@ def _factors(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
     inverse, r = np.linalg.pinv(W), len(D) if alpha else 0
     parts = [inverse[:, :r] @ D / alpha] if alpha else []
     parts += [inverse[:, r:] / gamma] if gamma else []
-    mean = np.asarray(coded.samples.X.mean(axis=0)).ravel() if gamma else coded.mean[:r] @ D / (alpha or 1)
+    mean = coded.samples.mean if gamma else coded.mean[:r] @ D / (alpha or 1)
     return {"components_": np.mean(parts, axis=0).astype(dtype), "_mean_image": np.asarray(mean).astype(dtype)}
 
 
