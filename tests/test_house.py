@@ -26,7 +26,7 @@ FLOORS = [
     ["coded", "dictionaries"],
     ["parts", "criteria"],
     ["problem", "embedding", "defaults", "distributed"],
-    ["solvers", "quadratic"],
+    ["solvers", "quadratic", "checkpoints"],
     ["estimators", "images"],
     ["evaluation", "classifiers"],
     ["models"],

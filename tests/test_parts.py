@@ -11,10 +11,12 @@ from sklearn.datasets import load_digits
 from sparlow import SparLow, parts
 from sparlow import problem as joint
 from sparlow.coded import Samples
+from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
 from sparlow.labels import Labels
 from sparlow.parts import Local, Parts, pairwise_sum, rows_per_part, streams
 from sparlow.problem import begin, learn
+from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches
 from tests import cases
 
@@ -276,6 +278,77 @@ def test_neighbours_are_searched_in_a_projection_where_samples_are_too_many(digi
     exact = np.argsort(((data[:, None] - np.array(data)[None, :200]) ** 2).sum(axis=-1), axis=1)[:, :5]
     found = np.argsort(((some[:, None] - some[None, :200]) ** 2).sum(axis=-1), axis=1)[:, :5]
     assert np.mean([len({*a} & {*b}) / 5 for a, b in zip(exact, found, strict=True)]) > 0.95
+
+
+class Killed(BaseException):
+    """What ends a fit at once."""
+
+
+def kill_at(step):
+    def follow(row, model):
+        if row["step_number"] == step:
+            raise Killed
+
+    return OnStep(follow)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "options", "stream"),
+    [
+        ("lda", {"early_stopping": False}, True),
+        ("lda", {"early_stopping": False}, False),
+        ("lda", {}, True),
+        ("mfa", {"early_stopping": False, "solver": "joint"}, False),
+        ("sda", {"early_stopping": False}, False),
+        ("pca", {}, False),
+    ],
+)
+def test_a_fit_that_was_ended_goes_on_to_the_same_bits(criterion, options, stream, digits, tmp_path):
+    data, y = digits
+    y = np.where(np.arange(len(y)) % 3 == 1, -1, y) if criterion == "sda" else y
+    method = options.get("solver", "eliminate")
+
+    def fit(checkpoint=None, ended=None, max_iter=4):
+        solver = Solver(method, checkpoint=checkpoint)
+        model = SparLow(criterion, n_atoms=30, max_iter=max_iter, random_state=0, **{**options, "solver": solver})
+        model.set_callbacks(*([] if ended is None else [kill_at(ended)]))
+        with sklearn.config_context(working_memory=SMALL if stream else 1024):
+            return model.fit(data, y)
+
+    whole = fit()
+    path = tmp_path / "fit.npz"
+    for ended in (2, 4):
+        if whole.n_iter_ >= ended and "early_stopping" in options:
+            with pytest.raises(Killed):
+                fit(path, ended)
+            assert path.exists()
+    again = fit(path)
+    assert_same(again, whole)
+    np.testing.assert_array_equal(again.history_["cost"], whole.history_["cost"])
+    assert again.stop_reason_ == whole.stop_reason_
+    assert_same(fit(path), whole)  # a fit that ended by itself
+
+
+def test_checkpoints_of_another_fit_are_refused(digits, tmp_path):
+    data, y = digits
+    path = tmp_path / "fit.npz"
+
+    def fit(data, y, **options):
+        solver = Solver(checkpoint=path)
+        return SparLow(n_atoms=30, max_iter=1, random_state=0, solver=solver, early_stopping=False, **options).fit(
+            data, y
+        )
+
+    fit(data, y)
+    with pytest.raises(ValueError, match="another fit: the settings differ"):
+        fit(data, y, n_components=3)
+    with pytest.raises(ValueError, match="another fit: the labels differ"):
+        fit(data, np.roll(y, 1))
+    with pytest.raises(ValueError, match="another fit: the samples and the labels"):
+        fit(data[1:], y[1:])
+    path.write_bytes(b"other")
+    with pytest.raises(ValueError, match="no checkpoint"):
+        fit(data, y)
 
 
 def test_drawn_rows_hold_some_of_each_class():

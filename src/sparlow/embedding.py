@@ -298,7 +298,8 @@ def _unit(Y: Array) -> Array:
 
 _NEAREST = 50  # neighbours whose votes are counted
 _TRIED = 2000  # training samples that the bandwidth is chosen on
-_DISTANCES = 1 << 25  # distances that are computed at once
+_FEW = 1 << 14  # training samples that are compared with so many others at once
+_DISTANCES = 1 << 23  # distances that are computed at once where there are more
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ class Neighbours:
     @property
     def _at_once(self) -> int:
         """How many samples are compared with all training samples at once, in bounded memory."""
-        return max(16, min(_TRIED, _DISTANCES // len(self.points)))
+        return _TRIED if len(self.points) <= _FEW else max(16, _DISTANCES // len(self.points))
 
     def _nearest(self, Y: Array, own: Array | None = None) -> tuple[Array, Array]:
         """Return squared distances (n, k) to the nearest training samples, in rising order, and their classes."""

@@ -1,7 +1,7 @@
 """Samples in parts: the same fit where rows do not fit into memory together, or lie on other machines.
 
-All that touches a sample is a map over rows or a sum over them. :class:`Parts` does what :class:`~sparlow.coded.Samples`
-does and :class:`CodedParts` what :class:`~sparlow.coded.Coded` does, part by part. Parts are cut by a rule that knows
+All that touches a sample is a map over rows or a sum over them. :class:`Parts` does what ``Samples`` of ``coded.py``
+does, and :class:`CodedParts` what ``Coded`` does, part by part. Parts are cut by a rule that knows
 nothing of threads or machines, each is computed by itself, and sums are added pairwise by the index of the part. So a
 result has the same bits for any number of threads and machines.
 
@@ -17,11 +17,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import mmap
 import threading
 import uuid
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,13 +116,15 @@ class At:
 
 @dataclass(frozen=True)
 class Work:
-    """A function of one part: ``function(coded, own)``, or ``function(X, own)`` where there is no dictionary.
+    """A function of one part: ``function(coded, shared, own)``, or of X where there is no dictionary.
 
-    Without ``with_rows`` samples are not read where codes are at hand and stand alone in the representation.
+    ``shared`` is the same for all parts, ``own`` is what a part needs of its own. Without ``with_rows`` samples are not
+    read where codes are at hand and stand alone in the representation.
     """
 
     at: At
-    function: Callable[[Any, Any], Any]
+    function: Callable[[Any, Any, Any], Any]
+    shared: Any = None
     with_rows: bool = False
 
     def __call__(self, index: int, rows: Callable[[], Any], own: Any) -> Any:
@@ -129,20 +132,20 @@ class Work:
         at = self.at
         with Threads(1):
             if at.dictionary is None:
-                return self.function(self._scaled(rows()), own)
+                return self.function(self._scaled(rows()), self.shared, own)
             cache = _cache_of(at.session, at.memory)
             coder = cache.coder(at)
             held = cache.codes(index, at)
             if held is not None and not self.with_rows and not at.weights[1]:
-                return self.function(Coded(self._samples(None), coder, *held), own)
+                return self.function(Coded(self._samples(None), coder, *held), self.shared, own)
             samples = self._samples(self._scaled(rows()))
             if held is not None:
-                return self.function(Coded(samples, coder, *held), own)
+                return self.function(Coded(samples, coder, *held), self.shared, own)
             near = cache.near(index, at)
             start = None if near is None else Coded(samples, coder, *near)
             coded = code(samples, coder, start)
             cache.keep(index, at, coded)
-            return self.function(coded, own)
+            return self.function(coded, self.shared, own)
 
     def _samples(self, X: Any) -> Samples:
         return Samples(X, self.at.prior, self.at.views, self.at.weights, 1)
@@ -208,7 +211,7 @@ def _bytes(features: Any, codes: Any) -> int:
 
 _caches: dict[str, _Cache] = {}
 _caches_lock = threading.Lock()
-_SESSIONS = 4  # fits whose codes a process keeps at once
+_SESSIONS = 2  # fits whose codes a process keeps at once
 
 
 def _cache_of(session: str, memory: int) -> _Cache:
@@ -226,6 +229,10 @@ def forget(session: str) -> None:
 
 
 # ── where rows are, and who computes ────────────────────────────────────────────────────────────────────────────────
+
+
+def nothing(rows: slice) -> None:
+    """Return what a part needs of its own where that is nothing."""
 
 
 def add(left: Any, right: Any) -> Any:
@@ -309,14 +316,25 @@ class Local(Store):
     def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
         def compute(part: tuple[int, slice]) -> Any:
             index, rows = part
-            return work(index, lambda: self.rows[rows], own(rows))
+            return work(index, lambda: self.read(rows), own(rows))
 
         with Threads(self.n_jobs) as threads:
             yield from threads.map(compute, enumerate(self.slices))
 
+    def read(self, rows: Any) -> Any:
+        """Return some rows; of a memory map as a copy, after which its pages no longer count as this process's."""
+        found = self.rows[rows]
+        mapped = getattr(self.rows, "_mmap", None)
+        if mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return found
+        found = np.array(found)
+        if self.rows.mode == "r":
+            mapped.madvise(mmap.MADV_DONTNEED)
+        return found
+
     def take(self, rows: Array) -> Any:
         if isinstance(self.rows, np.ndarray) or sp.issparse(self.rows):
-            return self.rows[rows]
+            return self.read(rows)
         found = [(part, rows[(rows >= part.start) & (rows < part.stop)] - part.start) for part in self.slices]
         return np.concatenate([np.asarray(self.rows[part])[some] for part, some in found if len(some)])
 
@@ -350,11 +368,11 @@ def drawn_rows(n: int, n_features: int, labels: Labels, seed: int) -> Array:
 class _Session:
     """One fit: its name, and which codes are still of use; ends with the last object that knows it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self) -> None:
         self.name = uuid.uuid4().hex
         self.alive: set[str] = set()
         self._count = itertools.count()
-        weakref.finalize(self, store.forget, self.name).atexit = False
+        weakref.finalize(self, forget, self.name).atexit = False
 
     def token(self) -> str:
         """Return a new name for codes."""
@@ -391,7 +409,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         if self.session is None:
-            object.__setattr__(self, "session", _Session(self.store))
+            object.__setattr__(self, "session", _Session())
 
     def __len__(self) -> int:
         return self.store.shape[0]
@@ -417,9 +435,14 @@ class Parts:
         assert self.session is not None
         found = self.session.__dict__.get("sums")
         if found is None:
-            found = self.store.total(Work(self._at(), _sums_of_rows), lambda rows: None)
+            found = self.store.total(Work(self._at(), _sums_of_rows), nothing)
             self.session.__dict__["sums"] = found
         return found
+
+    def close(self) -> None:
+        """Let go what is kept of codes, wherever that is."""
+        assert self.session is not None
+        self.store.forget(self.session.name)
 
     def _at(self) -> At:
         assert self.session is not None
@@ -465,27 +488,27 @@ class Parts:
             basis = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width].astype(np.float32)
             dtype = np.dtype(np.float32)
         out = np.empty((n, width), dtype)
-        found = self.store.each(Work(at, _dense), lambda rows: basis)
+        found = self.store.each(Work(at, _dense, basis), nothing)
         for rows, part in zip(self.store.slices, found, strict=True):
             out[rows] = part
         return out
 
 
-def _whole(X: Any, own: Any) -> Any:
+def _whole(X: Any, shared: Any, own: Any) -> Any:
     return X
 
 
-def _dense(X: Any, basis: Array | None) -> Array:
+def _dense(X: Any, basis: Array | None, own: Any) -> Array:
     part = X if basis is None else X @ basis
     return part.toarray() if sp.issparse(part) else np.asarray(part)
 
 
-def _sums_of_rows(X: Any, own: Any) -> tuple[Array, float, Array]:
+def _sums_of_rows(X: Any, shared: Any, own: Any) -> tuple[Array, float, Array]:
     rows = Rows(X)
     return rows.mean * rows.shape[0], rows.squares, rows.used.astype(int)
 
 
-def _count(coded: Coded, own: Any) -> tuple[Any, ...]:
+def _count(coded: Coded, shared: Any, own: Any) -> tuple[Any, ...]:
     """Return what is known of the codes of a part once they are computed, to be added up."""
     features = coded.features
     rows = Rows(features)
@@ -514,7 +537,9 @@ class CodedParts(Rows):
         assert session is not None
         # ``like`` are the same codes with other weights
         self._owner: _Alive = _Alive(session) if like is None else like._owner
-        self._counted: tuple[Any, ...] = self._sum(_count, near=near) if like is None else like._counted
+        self._counted: tuple[Any, ...] = (
+            like._counted if like else samples.store.total(self._work(_count, near=near), nothing)
+        )
 
     @property
     def token(self) -> str:
@@ -526,7 +551,9 @@ class CodedParts(Rows):
         samples = dataclasses.replace(self.samples, weights=weights)
         return CodedParts(samples, self.dictionary, like=self)
 
-    def _work(self, function: Callable[[Any, Any], Any], with_rows: bool = False, near: str = "") -> Work:
+    def _work(
+        self, function: Callable[[Any, Any, Any], Any], shared: Any = None, with_rows: bool = False, near: str = ""
+    ) -> Work:
         session = self.samples.session
         assert session is not None
         at = dataclasses.replace(
@@ -536,16 +563,7 @@ class CodedParts(Rows):
             near=near,
             alive=frozenset(session.alive),
         )
-        return Work(at, function, with_rows)
-
-    def _sum(
-        self,
-        function: Callable[[Any, Any], Any],
-        own: Callable[[slice], Any] = lambda rows: None,
-        with_rows: bool = False,
-        near: str = "",
-    ) -> Any:
-        return self.samples.store.total(self._work(function, with_rows, near), own)
+        return Work(at, function, shared, with_rows)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -586,17 +604,17 @@ class CodedParts(Rows):
     @property
     def largest(self) -> float:
         """The largest product of an atom with a sample or a view of it."""
-        return max(self.samples.store.each(self._work(_largest, with_rows=True), lambda rows: None))
+        return max(self.samples.store.each(self._work(_largest, with_rows=True), nothing))
 
     def __matmul__(self, U: Array) -> Array:
         out = np.empty((len(self.samples), U.shape[1]))
-        found = self.samples.store.each(self._work(_embedded), lambda rows: U)
+        found = self.samples.store.each(self._work(_embedded, U), nothing)
         for rows, part in zip(self.samples.store.slices, found, strict=True):
             out[rows] = part
         return out
 
     def rmatmul(self, E: Any) -> Array:
-        return np.asarray(self._sum(_transposed, lambda rows: E[rows]))
+        return np.asarray(self.samples.store.total(self._work(_transposed), lambda rows: E[rows]))
 
     def form(self, S: Structure, basis: Array | None = None) -> Array:
         """Return ΦᵀSΦ (w, w), or VᵀΦᵀSΦV (k, k) for a basis V (w, k).
@@ -607,8 +625,9 @@ class CodedParts(Rows):
         if S.graph is None:
             diagonal = bool(np.any(S.diagonal))
             factors = np.empty((len(S.diagonal), 0)) if S.factors is None else S.factors
-            out, lowered = self._sum(
-                _form_of_part, lambda rows: (S.diagonal[rows] if diagonal else None, factors[rows], basis)
+            work = self._work(_form_of_part, basis)
+            out, lowered = self.samples.store.total(
+                work, lambda rows: (S.diagonal[rows] if diagonal else None, factors[rows])
             )
             return out if S.core is None else np.asarray(out + _symmetric(lowered @ S.core @ lowered.T))
         V = np.eye(self.shape[1]) if basis is None else basis
@@ -623,7 +642,7 @@ class CodedParts(Rows):
         return _Projected(self, basis)
 
     def scatter_product(self, Q: Array) -> Array:
-        product = np.asarray(self._sum(_gram_product, lambda rows: Q))
+        product = np.asarray(self.samples.store.total(self._work(_gram_product, Q), nothing))
         return product - len(self.samples) * np.outer(self.mean, self.mean @ Q)
 
     def scatter_within(self, Q: Array) -> Array:
@@ -639,7 +658,8 @@ class CodedParts(Rows):
         """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w)."""
         if not self.samples.weights[0]:
             return np.zeros(self.dictionary.shape)
-        return np.asarray(self._sum(_pulled_back, lambda rows: (left[rows], right, scale), with_rows=True))
+        work = self._work(_pulled_back, (right, scale), with_rows=True)
+        return np.asarray(self.samples.store.total(work, lambda rows: left[rows]))
 
 
 class _Alive:
@@ -669,35 +689,29 @@ def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
-def _embedded(coded: Coded, U: Array) -> Array:
+def _embedded(coded: Coded, U: Array, own: Any) -> Array:
     return coded @ U
 
 
-def _transposed(coded: Coded, E: Any) -> Array:
+def _transposed(coded: Coded, shared: Any, E: Any) -> Array:
     return coded.rmatmul(E)
 
 
-def _gram_product(coded: Coded, Q: Array) -> Array:
+def _gram_product(coded: Coded, Q: Array, own: Any) -> Array:
     return coded.rmatmul(coded @ Q)
 
 
-def _largest(coded: Coded, own: Any) -> float:
+def _largest(coded: Coded, shared: Any, own: Any) -> float:
     return coded.largest
 
 
-def _form_of_part(coded: Coded, own: tuple[Array | None, Any, Array | None]) -> tuple[Array, Array]:
-    diagonal, factors, basis = own
+def _form_of_part(coded: Coded, basis: Array | None, own: tuple[Array | None, Any]) -> tuple[Array, Array]:
+    diagonal, factors = own
     rows: Rows = coded if basis is None else Rows(coded @ basis)
     width = rows.shape[1]
     out = np.zeros((width, width)) if diagonal is None else rows.form(Structure(diagonal))
     return out, rows.rmatmul(factors)
 
 
-def _pulled_back(coded: Coded, own: tuple[Array, Array, float]) -> Array:
-    return coded.pullback(*own)
-
-
-def each_part(X: Any) -> Sequence[slice]:
-    """Return the slices in which samples are transformed, so that memory beyond input and result stays bounded."""
-    bounds = cut(*X.shape).tolist()
-    return [slice(a, b) for a, b in itertools.pairwise(bounds)]
+def _pulled_back(coded: Coded, shared: tuple[Array, float], left: Array) -> Array:
+    return coded.pullback(left, *shared)

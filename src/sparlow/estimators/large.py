@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..parts import Local, Store, each_part, is_dask
+from ..parts import Local, Store, is_dask
 
 Array = NDArray[Any]
 
@@ -38,8 +38,9 @@ def by_blocks(function: Callable[[Any], Any], X: Any, width: int | None = None) 
 def in_parts(function: Callable[[Any], Array], X: Any) -> Array:
     """Return a function of rows, part by part: memory beyond input and result stays bounded."""
     out: Array | None = None
-    for rows in each_part(X):
-        part = function(X[rows])
+    store = Local(X)
+    for rows in store.slices:
+        part = function(store.read(rows))
         if out is None:
             out = np.empty((X.shape[0], *part.shape[1:]), part.dtype)
         out[rows] = part

@@ -7,6 +7,7 @@ samples, :func:`learn_from` learns, :func:`described` gives the fitted attribute
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
+from ..checkpoints import Checkpoint, digest, digest_of_samples
 from ..coded import Coded, Rows, Samples
 from ..criteria import Criterion, bound
 from ..defaults import LOCAL_ATOMS, default_n_atoms
@@ -38,7 +40,7 @@ from ..embedding import (
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
-from ..problem import Evaluation, Objective, begin, check_codes, learn
+from ..problem import Evaluation, Objective, Refresh, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..tracequotient import canonical
@@ -76,6 +78,7 @@ class Setup:
     order: int | None  # of the embedding, 1 or 2; None chooses
     seed: int
     n_jobs: int | None
+    fixed_seed: int | None = None  # the user's, None where it is drawn
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -141,6 +144,41 @@ class Choice:
     votes: tuple[float, float] | None = None
 
 
+def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | None:
+    """Return what an earlier fit with the same data and settings has left, where the user names a file."""
+    if setup.solver.checkpoint is None:
+        return None
+    solver = dataclasses.replace(setup.solver, checkpoint=None)
+    settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
+    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
+    settings += [setup.views.n_views, setup.views.epsilon, setup.max_iter if setup.stopping else None]
+    key = {
+        "samples": digest_of_samples(samples),
+        "labels": digest(labels.bound),
+        "settings": digest(*settings),
+    }
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
+
+
+_TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps
+
+
+def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return a choice as a file of plain numbers keeps it."""
+    told = {name: fitted[name] for name in _TOLD if name in fitted}
+    if told:
+        told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
+    return {**dataclasses.asdict(choice), "told": told}
+
+
+def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    told = dict(known["told"])
+    if told:
+        told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
+    votes = known["votes"]
+    return Choice(tuple(known["ridges"]), known["n_steps"], None if votes is None else tuple(votes)), told
+
+
 @dataclass
 class Learned:
     """What was learned, and how it went."""
@@ -163,7 +201,9 @@ class Learned:
 
 def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
-    trials = _Trial.several(setup, samples, labels, rng)
+    checkpoint = _checkpoint(setup, samples, labels)
+    known = None if checkpoint is None else checkpoint.chosen
+    trials = _Trial.several(setup, samples, labels, rng) if known is None else []
     choice = Choice(USUAL if setup.views.whole else POOLED)
     fitted: dict[str, Any] = {}
     if trials:
@@ -176,8 +216,13 @@ def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: 
             return fitted
         tell = None if setup.stopping is not None else tell
     del trials
+    if known is not None:
+        choice, fitted = _chosen_before(known)
+        tell = None if fitted and setup.stopping is not None else tell
+    elif checkpoint is not None:
+        checkpoint.chosen = _as_chosen(choice, fitted)
     try:
-        learned = learn_from(setup, samples, labels, choice, tell)
+        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
     except KeyboardInterrupt:
         if not fitted:
             raise
@@ -196,13 +241,18 @@ def learn_from(
     choice: Choice,
     tell: Tell | None = None,
     judge: Callable[[Learned, Evaluation], tuple[float, str | None]] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Learned:
     """Learn the first dictionary, bind the criterion, and make the steps that were chosen.
 
     ``judge(learned, now)`` is asked at the start and after each step for a score on held-out samples, and for a reason
     to stop.
     """
-    D = first_dictionary(setup, samples, labels)
+    D = None if checkpoint is None else checkpoint.anchor
+    D = first_dictionary(setup, samples, labels) if D is None else D
+    if checkpoint is not None and checkpoint.anchor is None:
+        checkpoint.anchor = D
+        checkpoint.save()
     looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
     quotient = bound(setup.criterion, looked_at, labels.bound, setup.n_jobs)
     del looked_at
@@ -255,15 +305,24 @@ def learn_from(
             return "stopped by callback"
         return enough
 
-    note(start, None)
+    refresh: Refresh | None = None
+    if checkpoint is None or checkpoint.numbers is None:
+        note(start, None)
     del start  # evaluations are large: none is held for longer than it is needed
+    held: list[Evaluation | State] = [_handed_over(learned)]
+    if checkpoint is not None and checkpoint.numbers is not None:
+        held.clear()
+        learned.rows = checkpoint.numbers["rows"]
+        learned.objective, held[:], refresh = checkpoint.restored(objective)
     learned.objective, state = learn(
-        objective,
-        _handed_over(learned),
+        learned.objective,
+        held.pop(),
         max_iter=steps,
         refresh_every=setup.solver.refresh_every,
         tol=setup.solver.tol,
         callback=follow,
+        refresh=refresh,
+        keep=None if checkpoint is None else lambda state, refresh: checkpoint.keep(state, refresh, learned.rows),
     )
     learned.last, learned.reason = state.evaluation, state.reason
     if not samples.weights[0]:

@@ -24,7 +24,7 @@ from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
 from ..labels import Labels, check_labels
 from ..messages import warn
-from ..parts import Parts, drawn_rows, each_part, is_dask, streams
+from ..parts import Local, Parts, drawn_rows, is_dask, streams
 from ..priors import Prior
 from ..problem import METHODS
 from ..quadratic import Quadratic
@@ -297,12 +297,17 @@ class SparLow(CallbackSupportMixin, Projector):
             whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
             order=self._order(criterion, labels),
             seed=seed,
+            fixed_seed=seed if isinstance(self.random_state, Integral) else None,
             n_jobs=self.n_jobs,
         )
         columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
         beside = {**classes_beside(labels, y, len(samples)), **columns}
         follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
-        fitted = learn_model(setup, samples, labels, rng, follower.step)
+        try:
+            fitted = learn_model(setup, samples, labels, rng, follower.step)
+        finally:
+            if store is not None:
+                samples.close()
         follower.close(fitted)
         return {**fitted, **beside, "shrinkage_": shrinkage}
 
@@ -367,7 +372,8 @@ class SparLow(CallbackSupportMixin, Projector):
         if is_dask(X):
             return by_blocks(self.encode, X)
         if streams(X):
-            return sp.csr_array(sp.vstack([self.encode(X[rows]) for rows in each_part(X)]))
+            store = Local(X)
+            return sp.csr_array(sp.vstack([self.encode(store.read(rows)) for rows in store.slices]))
         features = self._coded(X).features
         return features if sp.issparse(features) else sp.csr_array(features)
 
@@ -397,6 +403,13 @@ class SparLow(CallbackSupportMixin, Projector):
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
         return embedding(coded).astype(coded.samples.dtype, copy=False)
+
+    def without_training(self) -> SparLow:
+        """Return a copy without the embedding of the training samples: smaller, it transforms but does not predict."""
+        state = {**self.__getstate__(), "embedding_": self.embedding_[:0], "_training": Labels()}
+        slim = SparLow()
+        slim.__setstate__({name: value for name, value in state.items() if name != "classes_"})
+        return slim
 
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
