@@ -316,6 +316,8 @@ def _unit(Y: Array) -> Array:
 
 _NEAREST = 50  # neighbours whose votes are counted
 _TRIED = 2000  # training samples that the bandwidth is chosen on
+_FEW = 1 << 14  # training samples that are compared with so many others at once
+_DISTANCES = 1 << 23  # distances that are computed at once where there are more
 
 
 @dataclass(frozen=True)
@@ -350,9 +352,11 @@ class Neighbours:
         if new is None or truth is None:
             rows = np.unique(np.linspace(0, len(points) - 1, min(_TRIED, len(points))).astype(int))
             truth = labels[rows]
-            squares, votes = plain._nearest(points[rows], own=rows)
+            found = [plain._nearest(points[rows[some]], rows[some]) for some in gen_batches(len(rows), plain._at_once)]
         else:
-            squares, votes = plain._nearest(np.asarray(new, float))
+            new = np.asarray(new, float)
+            found = [plain._nearest(new[some]) for some in gen_batches(len(new), plain._at_once)]
+        squares, votes = (np.concatenate(part) for part in zip(*found, strict=True))
         near = squares[:, : max(1, squares.shape[1] // 10)]
         apart = near[near > 0]  # equal samples tell nothing about the scale
         typical = float(np.median(apart)) if len(apart) else 1.0
@@ -369,9 +373,14 @@ class Neighbours:
     def probabilities(self, Y: Array) -> Array:
         """Return the shares (n, c) of the classes."""
         out = np.empty((len(Y), int(self.labels.max()) + 1))
-        for rows in gen_batches(len(Y), 1024):
+        for rows in gen_batches(len(Y), self._at_once):
             out[rows] = self._shares(*self._nearest(np.asarray(Y[rows], float)))
         return out
+
+    @property
+    def _at_once(self) -> int:
+        """How many samples are compared with all training samples at once, in bounded memory."""
+        return _TRIED if len(self.points) <= _FEW else max(16, _DISTANCES // len(self.points))
 
     def _nearest(self, Y: Array, own: Array | None = None) -> tuple[Array, Array]:
         """Return squared distances (n, k) to the nearest training samples, in rising order, and their classes."""

@@ -153,7 +153,7 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
     if folds < 2 or len(np.unique(y[rows])) < int(y.max()) + 1:
         return 1, None
     with Threads(1):
-        part = Rows(*(block[rows] for block in coded.blocks))
+        part = coded.take(rows)
         P, y = (part @ _basis(part)).astype(np.float32), y[rows]
         if not np.ptp(P, axis=0).max() > 0:
             return 1, None

@@ -60,6 +60,8 @@ class Criterion(ABC):
         Whether the default prior should be milder, so that codes keep more of the sample.
     ``usual_shrinkage``
         The shrinkage if the user gives none.
+    ``neighbours``
+        Whether :meth:`bind` looks at the samples, as for a graph of neighbours; otherwise it needs their number alone.
 
     Parameters
     ----------
@@ -74,6 +76,7 @@ class Criterion(ABC):
     fewest_per_class: ClassVar[int] = 1
     faithful: ClassVar[bool] = False
     usual_shrinkage: ClassVar[float] = 0.1
+    neighbours: ClassVar[bool] = True
 
     shrinkage: float | None = weight(None, kw_only=True)
 

@@ -92,10 +92,10 @@ class Quotient:
         B[np.diag_indices_from(B)] += self.ridge
         return A, B
 
-    def value(self, coded: Rows, U: Array) -> Value:
+    def value(self, coded: Rows, U: Array, embedding: Array | None = None) -> Value:
         """Return f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
         n, width = self.n_samples, U.shape[1]
-        Y = coded @ U
+        Y = coded @ U if embedding is None else embedding
         above = self.above @ Y
         below = None if self.below is None else self.below @ Y
         bottom = width * self._spread(coded) if below is None else float(np.vdot(Y, below))

@@ -48,6 +48,7 @@ class LDA(Discriminant):
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
@@ -153,6 +154,7 @@ class MVR(Regression):
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:

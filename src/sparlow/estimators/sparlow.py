@@ -27,6 +27,7 @@ from ..embedding import Embedding
 from ..labels import Labels, check_labels
 from ..messages import warn
 from ..parallel import Finishing, one_blas_thread
+from ..parts import Local, Parts, drawn_rows, is_dask, streams
 from ..priors import Prior
 from ..problem import METHODS
 from ..quadratic import Quadratic
@@ -34,6 +35,7 @@ from ..solvers import EarlyStopping, Solver
 from ..views import Bound, Views
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .callbacks import Follower
+from .large import as_array, by_blocks, in_parts, store_of
 from .learning import Setup, learn_model
 
 Array = NDArray[Any]
@@ -261,15 +263,27 @@ class SparLow(CallbackSupportMixin, Projector):
         """Return the fitted attributes; ``last`` is a dictionary to go on from."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
-        given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        labels = check_labels(criterion, X, y, type(self).__name__)
+        rng, given, store = check_random_state(self.random_state), X, None
+        seed = rng.randint(np.iinfo(np.int32).max)
+        if streams(X):  # what is chosen from the data is chosen from some of the samples
+            store = store_of(X, self.n_jobs)
+            y = as_array(y)
+            labels = check_labels(criterion, store, y, type(self).__name__)
+            drawn = drawn_rows(*store.shape, labels, seed)
+            X = store.take(drawn)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
+        if store is None:
+            labels = check_labels(criterion, X, y, type(self).__name__)
         scaling = self._scaling_for(X)
         X = scaling(X)
         views = Bound() if self.views is None else self.views.bind(X, scaling.unit)
         if views.whole:
             warn_of_common_mean(X)
-        rng = check_random_state(self.random_state)
         prior = self.prior or default_prior(X, criterion.faithful, views)
+        samples: Any = Samples(X, prior, views, n_jobs=self.n_jobs)
+        if store is not None:
+            samples = Parts(store, scaling, prior, views, n_jobs=self.n_jobs, drawn=drawn)
+        del X
         solver = self._whole("solver")
         nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
@@ -292,14 +306,18 @@ class SparLow(CallbackSupportMixin, Projector):
             shrinkage=shrinkage,
             whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
             order=self._order(criterion, labels),
-            seed=rng.randint(np.iinfo(np.int32).max),
+            seed=seed,
+            fixed_seed=seed if isinstance(self.random_state, Integral) else None,
             n_jobs=self.n_jobs,
         )
         columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-        beside = {**classes_beside(labels, y, X.shape[0]), **columns}
+        beside = {**classes_beside(labels, y, len(samples)), **columns}
         follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
-        samples = Samples(X, prior, views, n_jobs=self.n_jobs)
-        fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+        try:
+            fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+        finally:
+            if store is not None:
+                samples.close()
         follower.close(fitted)
         return {**fitted, **beside, "shrinkage_": shrinkage}
 
@@ -378,6 +396,12 @@ class SparLow(CallbackSupportMixin, Projector):
             With patches there is a column for each cell, sign and atom.
 
         """
+        check_is_fitted(self)
+        if is_dask(X):
+            return by_blocks(self.encode, X)
+        if streams(X):
+            store = Local(X)
+            return sp.csr_array(sp.vstack([self.encode(store.read(rows)) for rows in store.slices]))
         features = self._coded(X).features
         return features if sp.issparse(features) else sp.csr_array(features)
 
@@ -394,14 +418,27 @@ class SparLow(CallbackSupportMixin, Projector):
         embedding : array of shape (n_samples, n_components)
 
         """
+        if is_dask(X):
+            check_is_fitted(self)
+            return by_blocks(self._embedding_of, X, self.n_components_)
         return self._embedding_of(X)
 
     @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
+        check_is_fitted(self)
+        if streams(X):
+            return in_parts(self._embedding_of, X)
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
-        return embedding(coded).astype(coded.samples.X.dtype, copy=False)
+        return embedding(coded).astype(coded.samples.dtype, copy=False)
+
+    def without_training(self) -> SparLow:
+        """Return a copy without the embedding of the training samples: smaller, it transforms but does not predict."""
+        state = {**self.__getstate__(), "embedding_": self.embedding_[:0], "_training": Labels()}
+        slim = SparLow()
+        slim.__setstate__({name: value for name, value in state.items() if name != "classes_"})
+        return slim
 
     @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
