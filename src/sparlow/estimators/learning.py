@@ -174,15 +174,17 @@ def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
     told = {name: fitted[name] for name in _TOLD if name in fitted}
     if told:
         told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
-    return {**dataclasses.asdict(choice), "told": told}
+    by_count = {count: outcomes.tolist() for count, outcomes in choice.by_count.items()}
+    return {**dataclasses.asdict(choice), "by_count": by_count, "told": told}
 
 
 def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     told = dict(known["told"])
     if told:
         told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
-    votes = known["votes"]
-    return Choice(tuple(known["ridges"]), known["n_steps"], None if votes is None else tuple(votes)), told
+    votes = None if known["votes"] is None else tuple(known["votes"])
+    by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
+    return Choice(tuple(known["ridges"]), known["n_steps"], votes, by_count), told
 
 
 @dataclass
