@@ -206,7 +206,11 @@ def _numerator(S: Structure, rows: Rows) -> _Numerator:
 def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     """Return B (w, w); where it is a total that has A in it, the other part, which gives the same directions."""
     below = quotient.below if quotient.rest is None else quotient.rest
-    assert below is not None
+    if below is None:
+        raise ValueError(
+            "The criterion has no structure below, which the whitened embedding needs: "
+            'choose embedding="orthonormal".'
+        )
     B = rows.form(below) / rows.shape[0]
     check_scatter(B, rows.squares, "features", lost)
     return B

@@ -137,7 +137,8 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
         return Labels()
     if y is None:
         raise ValueError(
-            f"{name} requires y to be passed, but the target y is None. Criteria without labels are pca, lle and lap."
+            f"{name} requires y to be passed, but the target y is None: the criterion {type(criterion).__name__} "
+            "learns from labels. Criteria without labels are pca, lle and lap."
         )
     refuse_unsound(y, "y")
     refuse_mixture(y)

@@ -125,6 +125,9 @@ def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> 
             raise TypeError(f"{name}: above and below must be a Structure of sparlow.graphs, got {made}.")
         if len(structure.diagonal) != X.shape[0]:
             raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
+        for part in (structure.diagonal, structure.graph, structure.factors, structure.core):
+            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
+                raise ValueError(f"{name} made a structure that contains NaN or infinite values.")
     return quotient
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class Quotient:
 
     above: Structure
     below: Structure | None
+    _: KW_ONLY
     ridge: float = 0.0
     balance: Callable[[Array], Structure] | None = None
     rest: Structure | None = None
@@ -63,7 +64,7 @@ class Quotient:
 
     @classmethod
     def of_total(
-        cls, above: Structure, rest: Structure, balance: Callable[[Array], Structure] | None = None
+        cls, above: Structure, rest: Structure, *, balance: Callable[[Array], Structure] | None = None
     ) -> Quotient:
         """Return the quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
         return cls(above, above + rest, balance=balance, rest=rest)

@@ -318,6 +318,8 @@ class SparLow(CallbackSupportMixin, Projector):
         finally:
             if store is not None:
                 samples.close()
+        if self._stands_aside() and self.max_iter and fitted["stop_reason_"] == "max_iter reached":
+            fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
         follower.close(fitted)
         return {**fitted, **beside, "shrinkage_": shrinkage}
 
