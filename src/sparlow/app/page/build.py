@@ -274,7 +274,11 @@ def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
         lead += ". All were learned from, and each is judged by the others."
     else:
         lead += f". Only the {len(kept):,} samples that it was not learned from are judged."
-    lead += " Click one to see what explains it." if len(unsure) + len(strange) else " There are none."
+    lead += (
+        " Those in a red frame are wrong. Click one to see what explains it."
+        if len(unsure) + len(strange)
+        else " There are none."
+    )
     body = '<div id="unsure" class="doubts"></div><div id="strange" class="doubts"></div>'
     return [Section("Doubtful", body, lead)]
 
@@ -335,7 +339,8 @@ def _factors(data: dict[str, Any], model: Any) -> Section:
     if isinstance(model.views, Patches):
         lead = (
             f"What {which} looks for, and where. Left: a tile for each cell of the picture, the sum of the atoms that "
-            "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each place."
+            "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each "
+            "place, from least to most."
         )
     return Section("Factors", '<div id="factorsheet" class="sheet"></div>', lead)
 
