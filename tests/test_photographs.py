@@ -211,3 +211,13 @@ def test_explain_says_which_atoms_speak_for_a_class_and_where(digits, photograph
     ):
         code, _, said = run(capsys, "explain", *words)
         assert (code, promised in said) == (2, True), said
+
+
+def test_ctrl_c_while_likeness_is_measured_saves_the_model(digits, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "held_out_unlikeness", interrupted)
+    assert main(["fit", str(digits / "all"), "-o", str(tmp_path / "m"), "--n-atoms", "12", *BRIEF]) == 130
+    assert "what was learned is saved first" in capsys.readouterr().err
+    assert "unlikeness" not in load_file(tmp_path / "m").data
