@@ -258,7 +258,7 @@
     const list = by("nearest");
     list.replaceChildren();
     for (let k = 0; k < nearCount; k++) {
-      const j = near[i * nearCount + k], frame = framed(picture(j, 76), `${className(classOf(j))} · ${sampleName(j)}`);
+      const j = near[i * nearCount + k], frame = framed(picture(j, images ? 76 : 40), `${className(classOf(j))} · ${sampleName(j)}`);
       frame.addEventListener("click", () => explain(j));
       list.append(frame);
     }
@@ -488,7 +488,7 @@
         const right = label[i] === NONE ? "" : label[i] === guesses.first[i] ? ", rightly" : `, in truth ${className(classOf(i))}`;
         words.textContent = guess(i) + right + (id === "strange" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
         name.className = "name"; name.textContent = sampleName(i);
-        const made = picture(i, 84);
+        const made = picture(i, images ? 84 : 56);
         if (made) button.append(made);
         button.append(words, name);
         button.addEventListener("click", () => { explain(i); by("explanation").scrollIntoView({ block: "center" }); });
