@@ -117,7 +117,7 @@ print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
 
 
 TOP = "Coder DictionaryLearner SparLow TraceQuotient encode load objective optimality_gap pullback save trace_ratio"
-ROOMS = "classifiers criteria export images plots priors solvers views"
+ROOMS = "classifiers criteria explanations export images plots priors solvers views"
 
 
 def test_top_level_has_few_names_and_the_modules_as_attributes():

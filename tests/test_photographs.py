@@ -61,7 +61,8 @@ def test_one_file_learns_from_photographs_and_labels_others(photographs, tmp_pat
     assert [row["label"] for row in rows] == [row["name"].split("/")[0] for row in rows]
     assert all(row["nearest1"].startswith(row["label"]) for row in rows)
     # one picture, of another size
-    Image.open(photographs / "new/down/7.png").resize((100, 90)).save(tmp_path / "one.png")
+    with Image.open(photographs / "new/down/7.png") as picture:
+        picture.resize((100, 90)).save(tmp_path / "one.png")
     code, told, _ = run(capsys, "predict", model, tmp_path / "one.png")
     assert (code, told["label"], told["name"]) == (0, ["down"], ["one.png"])
     np.savez(tmp_path / "rows.npz", X=np.ones((2, 3)))
@@ -183,3 +184,40 @@ def test_unlike_samples_get_no_label(digits, tmp_path, capsys):
     assert run(capsys, "fit", digits / "all", *words)[0] == 0
     code, _, said = run(capsys, "predict", tmp_path / "m", tmp_path / "others.npy", "--reject", 0.05)
     assert (code, "does not say how like held-out samples are" in said) == (0, True)
+
+
+def test_explain_says_which_atoms_speak_for_a_class_and_where(digits, photographs, tmp_path, capsys):
+    model, one = digits / "m.sparlow", next((digits / "all" / "1").iterdir())
+    code, told, _ = run(capsys, "explain", model, one, "-o", tmp_path / "why.png", "--parts", 3)
+    assert (code, told["label"], len(told["parts"])) == (0, 1, 3)
+    assert {*told["parts"][0]} == {"atom", "sign", "where", "share"}
+    with Image.open(tmp_path / "why.png") as drawn:
+        assert drawn.size[0] > 300
+    code, told, _ = run(capsys, "explain", model, digits / "all", "--sample", 2, "--class", 2, "--against", 0)
+    assert (code, told["label"], told["against"]) == (0, 2, 0)
+    assert main(["explain", str(model), str(one)]) == 0
+    assert "rather than" in capsys.readouterr().out
+    words = ["fit", digits / "all", "-o", tmp_path / "w", "--whole", "--n-atoms", 12, *BRIEF, "--no-likeness"]
+    assert run(capsys, *words)[0] == 0
+    code, told, _ = run(capsys, "explain", tmp_path / "w", one, "-o", tmp_path / "why.png")
+    assert (code, told["label"], told["n_atoms"] > 0) == (0, 1, True)
+    for words, promised in (
+        ([model, one, "--class", "nine"], "--class nine: the model has no such class. It has 0, 1, 2."),
+        ([model, one, "--class", 1, "--against", 1], "the same class"),
+        ([model, one, "--sample", 1], "has 1 samples, counted from 0"),
+        ([tmp_path / "w", one, "--class", 1], "--class and --against are for models of local codes"),
+        ([photographs / "m.sparlow", one], "features of photographs, whose atoms are no pictures"),
+        ([model, one, "-o", tmp_path / "why.gif"], "explanations are drawn as .png"),
+    ):
+        code, _, said = run(capsys, "explain", *words)
+        assert (code, promised in said) == (2, True), said
+
+
+def test_ctrl_c_while_likeness_is_measured_saves_the_model(digits, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "held_out_unlikeness", interrupted)
+    assert main(["fit", str(digits / "all"), "-o", str(tmp_path / "m"), "--n-atoms", "12", *BRIEF]) == 130
+    assert "what was learned is saved first" in capsys.readouterr().err
+    assert "unlikeness" not in load_file(tmp_path / "m").data

@@ -238,12 +238,14 @@ def contributions(model: SparLow, features: Array, pairs: Array) -> Array:
     """Return the parts Φⱼgⱼ (n, width) for pairs (n, 2) of classes, in shares of the sum of their magnitudes."""
     y, Z = model._training.y, np.asarray(model.embedding_, float)
     means = np.array([Z[y == c].mean(axis=0) for c in range(len(model.classes_))])
-    V = means[pairs[:, 0]] - means[pairs[:, 1]]
     W = np.asarray(model.projection_, float)
-    if model.forms_ is None:
-        slopes = V @ W.T
-    else:
-        P = features @ W
-        slopes = np.array([(p @ np.tensordot(v, model.forms_, axes=1)) @ W.T for p, v in zip(P, V, strict=True)])
+    slopes = np.empty_like(features)
+    for pair in np.unique(pairs, axis=0):  # one form for all samples of a pair
+        rows = np.flatnonzero((pairs == pair).all(axis=1))
+        v = means[pair[0]] - means[pair[1]]
+        if model.forms_ is None:
+            slopes[rows] = W @ v
+        else:
+            slopes[rows] = (features[rows] @ W @ np.tensordot(v, model.forms_, axes=1)) @ W.T
     parts = features * slopes
     return np.asarray(parts / np.maximum(np.abs(parts).sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -171,7 +171,7 @@ def local_factors(model: Any, X: ArrayLike, *, n_components: int = 6, n_atoms: i
     atoms = atoms if len(patch) == 2 else atoms.mean(axis=3)
     for k, line in enumerate(axes):
         _signed(line[0], pictures[k])
-        line[1].imshow(maps[k], cmap="magma", vmin=0, interpolation="bilinear")
+        line[1].imshow(maps[k], cmap="magma", interpolation="bilinear")
         best = np.argsort(-use[k], kind="stable")[:n_atoms]
         for ax, atom in zip(line[2:], best, strict=False):
             ax.imshow(atoms[atom], cmap="gray", interpolation="nearest")

@@ -15,6 +15,7 @@ from sklearn.utils import gen_batches
 from ..estimators import SparLow
 from ..evaluation import known_rows
 from ..models import ModelFile
+from ..views import Patches
 from .dataset import Dataset
 from .saved import SavedModel
 
@@ -44,25 +45,23 @@ def unlikeness(Z: Array, training: Array, own: bool = False) -> Array:
 def held_out_unlikeness(model: SparLow, dataset: Dataset, prepare: Prepare | None = None) -> Array | None:
     """Return the :func:`unlikeness` of held-out samples, ascending; None where it cannot be measured.
 
-    A model with the same dictionary is fitted to two thirds of at most 3000 samples. ``prepare(rest, held)`` returns
-    the samples of these rows, prepared by what was learned from the former; by default they are those of the dataset.
+    A model is fitted to two thirds of at most 3000 samples, without joint learning. The dictionary of patches, which no
+    label has shaped, is kept; other dictionaries are learned anew. ``prepare(rest, held)`` returns the samples of these
+    rows, prepared by what was learned from the former; by default they are those of the dataset.
     """
     if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f" or not hasattr(model, "classes_"):
         return None
     rows = np.random.default_rng(0).permutation(np.flatnonzero(known_rows(dataset.y)))[:_MOST]
     held, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
-    embedding = "auto" if model.embedding == "auto" and model.forms_ is None else model.embedding
-    judged = clone(model).set_params(
-        dictionary=model.dictionary_,
-        n_atoms=None,
-        max_iter=0,
-        embedding="quadratic" if model.forms_ is not None else embedding,
-        early_stopping=False,
-    )
+    judged = clone(model).set_params(max_iter=0, early_stopping=False)
+    if model.forms_ is not None:
+        judged.set_params(embedding="quadratic")  # not to be chosen again
+    if isinstance(model.views, Patches):
+        judged.set_params(dictionary=model.dictionary_, n_atoms=None)
+    else:
+        judged.set_params(dictionary=model.dictionary if isinstance(model.dictionary, str) else "auto")
     try:
         X, X_held = (dataset.X[rest], dataset.X[held]) if prepare is None else prepare(rest, held)
-        if prepare is not None:  # other coordinates, of which the dictionary knows nothing
-            judged.set_params(dictionary=model.dictionary, n_atoms=model.n_atoms)
         judged.fit(X, dataset.y[rest])
     except ValueError:  # classes of one sample, for instance
         return None

@@ -135,6 +135,18 @@ class Interrupts:
         """Let no interrupt through any more."""
         self._held = True
 
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Let the first interrupt through again, and end what is done here by it: it can be left out."""
+        self._held = False
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.came = True
+            self._terminal.warn("stopping; what was learned is saved first.")
+        finally:
+            self._held = True
+
     def __enter__(self) -> Interrupts:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         data = summary(dataset)
         if arguments.likeness and not interrupts.came and model.stop_reason_ != "interrupted":
             terminal.stage("measuring how like the training samples held-out ones are")
-            with warnings.catch_warnings(action="ignore"):  # the fit has said what there is to say
+            with interrupts.allowed(), warnings.catch_warnings(action="ignore"):  # the fit has said what there is
                 measured = held_out_unlikeness(model, dataset, anew)
-            data |= {} if measured is None else {"unlikeness": measured}
+                data |= {} if measured is None else {"unlikeness": measured}
         save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, data), path)
     interrupted = model.stop_reason_ == "interrupted" or interrupts.came
     payload = {

@@ -188,9 +188,11 @@ def _with_split(
     found = compare({name: model}, dataset.X[train], dataset.y[train], dataset.X[test], dataset.y[test],
                     arguments.classifiers)  # fmt: skip
     rows = _followed(found, terminal, 1) if arguments.rivals else [next(found)]
+    made = dataset.files is not None or dataset.features
+    features = " The features of the pictures were learned from all of them." if made else ""
     protocol = (
         f"A model with the same parameters, learned anew from {len(train):,} of the samples and judged on the other "
-        f"{len(test):,}.{start}"
+        f"{len(test):,}.{start}{features}"
     )
     return rows, protocol
 

@@ -267,14 +267,16 @@ def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
     data["doubtful"] = {"unsure": unsure.tolist(), "strange": strange.tolist()}
     if not len(kept):
         return []
-    lead = f"The model gives the class of these samples less than {100 * _SURE:.0f} % of the probability"
-    if guesses.measured:
+    which = "these samples" if len(unsure) + len(strange) else "no sample"
+    lead = f"The model gives the class of {which} less than {100 * _SURE:.0f} % of the probability"
+    if guesses.measured and len(unsure) + len(strange):
         lead += f", or they are less like the training samples than {100 - 100 * _LIKE:.0f} % of held-out ones"
     if guesses.own:
         lead += ". All were learned from, and each is judged by the others."
     else:
         lead += f". Only the {len(kept):,} samples that it was not learned from are judged."
-    lead += " Click one to see what explains it." if len(unsure) + len(strange) else " There are none."
+    if len(unsure) + len(strange):
+        lead += " Those in a red frame are wrong. Click one to see what explains it."
     body = '<div id="unsure" class="doubts"></div><div id="strange" class="doubts"></div>'
     return [Section("Doubtful", body, lead)]
 
@@ -335,7 +337,8 @@ def _factors(data: dict[str, Any], model: Any) -> Section:
     if isinstance(model.views, Patches):
         lead = (
             f"What {which} looks for, and where. Left: a tile for each cell of the picture, the sum of the atoms that "
-            "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each place."
+            "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each "
+            "place, from least to most."
         )
     return Section("Factors", '<div id="factorsheet" class="sheet"></div>', lead)
 

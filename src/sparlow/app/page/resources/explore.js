@@ -178,12 +178,12 @@
     context.putImageData(sheet, 0, 0);
     return made;
   }
-  function heat(values, pixelShape, side, name) { // zero shows the ground, the rest the accent
+  function heat(values, pixelShape, side, name) { // the least shows the ground, the most the accent
     const made = canvas(pixelShape, side, name), context = made.getContext("2d"), full = css("--heat").split(",").map(Number);
     const sheet = context.createImageData(made.width, made.height);
-    let high = 1e-9;
-    for (const v of values) high = Math.max(high, v);
-    for (let k = 0; k < values.length; k++) sheet.data.set([...full, (255 * Math.max(0, values[k])) / high], 4 * k);
+    let low = Infinity, high = -Infinity;
+    for (const v of values) { if (v < low) low = v; if (v > high) high = v; }
+    for (let k = 0; k < values.length; k++) sheet.data.set([...full, (255 * (values[k] - low)) / (high - low || 1)], 4 * k);
     context.putImageData(sheet, 0, 0);
     made.style.imageRendering = "auto";
     return made;
@@ -258,7 +258,7 @@
     const list = by("nearest");
     list.replaceChildren();
     for (let k = 0; k < nearCount; k++) {
-      const j = near[i * nearCount + k], frame = framed(picture(j, 76), `${className(classOf(j))} · ${sampleName(j)}`);
+      const j = near[i * nearCount + k], frame = framed(picture(j, images ? 76 : 40), `${className(classOf(j))} · ${sampleName(j)}`);
       frame.addEventListener("click", () => explain(j));
       list.append(frame);
     }
@@ -484,10 +484,11 @@
       box.replaceChildren(...list.map((i) => {
         const button = document.createElement("button"), words = document.createElement("span"), name = document.createElement("span");
         button.type = "button"; button.dataset.sample = i;
+        if (label[i] !== NONE && label[i] !== guesses.first[i]) button.className = "wrong";
         const right = label[i] === NONE ? "" : label[i] === guesses.first[i] ? ", rightly" : `, in truth ${className(classOf(i))}`;
         words.textContent = guess(i) + right + (id === "strange" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
         name.className = "name"; name.textContent = sampleName(i);
-        const made = picture(i, 84);
+        const made = picture(i, images ? 84 : 56);
         if (made) button.append(made);
         button.append(words, name);
         button.addEventListener("click", () => { explain(i); by("explanation").scrollIntoView({ block: "center" }); });
