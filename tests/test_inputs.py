@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparlow import DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
 from sparlow._kernels import compilation
-from sparlow.classifiers import SRC, LapRLS
+from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import learning
 from sparlow.images import Codebook, DenseSIFT
@@ -210,6 +210,11 @@ def test_more_components_than_samples_differ_in_are_made_up_of_wide_features():
     assert np.isfinite(embedding).all()
 
 
+def test_more_components_than_samples_are_refused_where_samples_span_the_embedding():
+    with pytest.raises(ValueError, match="n_components=30 is more than 12 samples can give: choose 12 or less"):
+        small("slap", n_components=30, views=Patches()).fit(X[:12], np.arange(12) % 3)
+
+
 @pytest.mark.parametrize("size", [1e-14, 1e11])
 def test_atoms_do_not_depend_on_the_size_of_samples(size):
     size = np.float32(2.0 ** np.round(np.log2(size)))
@@ -238,6 +243,11 @@ def test_patches_that_are_all_equal_are_refused_by_a_sentence():
     equal = np.tile(np.eye(9)[:1], (6, 1))
     with pytest.raises(ValueError, match=r"multiples of the same one|equal up to rounding"):
         small(views=Patches(size=3, stride=2, cells=(1, 2)), n_atoms=2).fit(equal, [0, 0, 0, 1, 1, 1])
+
+
+def test_samples_of_zeros_are_no_atoms():
+    with pytest.raises(ValueError, match="All samples are zero"):
+        SSPIC().fit(np.zeros((6, 3)), [0, 1] * 3)
 
 
 def test_a_singular_system_names_what_to_change():
