@@ -14,6 +14,7 @@ from sparlow._kernels import compilation
 from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import learning
+from sparlow.evaluation import support_vectors
 from sparlow.images import Codebook, DenseSIFT
 from sparlow.images.cache import ArrayCache
 from sparlow.parallel import Finishing
@@ -253,3 +254,7 @@ def test_samples_of_zeros_are_no_atoms():
 def test_a_singular_system_names_what_to_change():
     with pytest.raises(ValueError, match="ambient=1e-09 is too small for a kernel with entries up to"):
         LapRLS(kernel="linear", ambient=1e-9, intrinsic=0.0).fit(1e12 * np.ones((10, 2)), [0, 1] * 5)
+
+
+def test_one_class_is_all_that_a_machine_can_say():
+    assert support_vectors(X[:4], np.array(["a"] * 4), X[4:6]).tolist() == ["a", "a"]
