@@ -11,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparlow import DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
 from sparlow._kernels import compilation
-from sparlow.classifiers import SRC, LapRLS
+from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import learning
+from sparlow.evaluation import support_vectors
 from sparlow.images import Codebook, DenseSIFT
 from sparlow.images.cache import ArrayCache
 from sparlow.parallel import Finishing
@@ -210,6 +211,11 @@ def test_more_components_than_samples_differ_in_are_made_up_of_wide_features():
     assert np.isfinite(embedding).all()
 
 
+def test_more_components_than_samples_are_refused_where_samples_span_the_embedding():
+    with pytest.raises(ValueError, match="n_components=30 is more than 12 samples can give: choose 12 or less"):
+        small("slap", n_components=30, views=Patches()).fit(X[:12], np.arange(12) % 3)
+
+
 @pytest.mark.parametrize("size", [1e-14, 1e11])
 def test_atoms_do_not_depend_on_the_size_of_samples(size):
     size = np.float32(2.0 ** np.round(np.log2(size)))
@@ -240,6 +246,15 @@ def test_patches_that_are_all_equal_are_refused_by_a_sentence():
         small(views=Patches(size=3, stride=2, cells=(1, 2)), n_atoms=2).fit(equal, [0, 0, 0, 1, 1, 1])
 
 
+def test_samples_of_zeros_are_no_atoms():
+    with pytest.raises(ValueError, match="All samples are zero"):
+        SSPIC().fit(np.zeros((6, 3)), [0, 1] * 3)
+
+
 def test_a_singular_system_names_what_to_change():
     with pytest.raises(ValueError, match="ambient=1e-09 is too small for a kernel with entries up to"):
         LapRLS(kernel="linear", ambient=1e-9, intrinsic=0.0).fit(1e12 * np.ones((10, 2)), [0, 1] * 5)
+
+
+def test_one_class_is_all_that_a_machine_can_say():
+    assert support_vectors(X[:4], np.array(["a"] * 4), X[4:6]).tolist() == ["a", "a"]

@@ -16,8 +16,9 @@ from .parallel import one_blas_thread
 
 Array = NDArray[Any]
 
-# newer versions of SciPy restart at random where eigenvalues are equal
-_STEADY: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
+# Lanczos restarts at random where eigenvalues are equal. Only newer versions of SciPy take a seed for that: with others
+# the dense solver is used, so that equal calls give equal bits.
+_SEEDED = "rng" in inspect.signature(eigsh).parameters
 _PARTIAL = 1500  # dimension from which on Lanczos pays
 _DENSE = 0.2  # what LAPACK's partial solver costs in products with a vector, by dimension (measured at 1000 and 2000)
 
@@ -173,10 +174,10 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     r = len(M)
     basis = 2 * count + 20
     restarts = int((_DENSE * r - basis) / (basis - count))
-    if r >= _PARTIAL and restarts >= 1:
+    if _SEEDED and r >= _PARTIAL and restarts >= 1:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
-            _, U = eigsh(M, count, which="LA", v0=v0, ncv=basis, maxiter=restarts, tol=tol, **_STEADY)
+            _, U = eigsh(M, count, which="LA", v0=v0, ncv=basis, maxiter=restarts, tol=tol, rng=0)
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass

@@ -164,6 +164,8 @@ class SSPIC(DictionaryClassifier):
         own = np.full(len(X), -1)
         if self.n_atoms is None:
             used = X.any(axis=1)
+            if not used.any():
+                raise ValueError("All samples are zero: there is nothing that SSPIC could take as an atom.")
             D, places = X[used], labels[used]
             own[used] = np.arange(len(D))
         else:

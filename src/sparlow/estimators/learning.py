@@ -211,6 +211,11 @@ def learn_model(
     setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
 ) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
+    if setup.whiten and (setup.n_components or 0) > len(samples):
+        raise ValueError(
+            f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
+            f'{len(samples)} or less, or embedding="orthonormal".'
+        )
     checkpoint = _checkpoint(setup, samples, labels)
     known = None if checkpoint is None else checkpoint.chosen
     trials = _Trial.several(setup, samples, labels, rng) if known is None else []
