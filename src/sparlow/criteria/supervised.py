@@ -68,7 +68,7 @@ class Margin(Criterion):
         return min(n_features, n_classes(y) - 1)
 
     def class_graphs(self, X: Any, y: Array, n_jobs: int | None) -> tuple[sp.csr_array, sp.csr_array]:
-        """Edges within and between classes; their number depends on that of the labelled samples where none is set."""
+        """Return the edges within and between classes; by default their number depends on the labelled samples."""
         usual = min(200, max(10, _EDGES // int(np.sum(y >= 0))))
         within = usual if self.k_within is None else self.k_within
         between = 2 * usual if self.k_between is None else self.k_between
@@ -108,7 +108,7 @@ class Regression(Criterion):
     targets = True
 
     def usual_proximity(self, y: Array | None) -> float:
-        """Real targets give one direction each, and a dictionary free to follow them fits their noise."""
+        """Return a large weight for real targets: each gives one direction, and free atoms would fit their noise."""
         return self.proximity if y is None or are_classes(y) else _TARGETS
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
@@ -117,7 +117,7 @@ class Regression(Criterion):
 
 
 def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quotient:
-    """T Tᵀ against the scatter of the labelled samples, to which ``smooth`` is added."""
+    """Return the quotient of T Tᵀ and the scatter of the labelled samples, to which ``smooth`` is added."""
     if are_classes(y):  # ΠMMᵀΠ = between classes, Π = between + within
         rest = graphs.within_classes(y)
         rest = rest if smooth is None else rest + smooth
@@ -127,7 +127,7 @@ def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quo
 
 
 def _as_targets(y: Array) -> Array:
-    """T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
+    """Return T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
     known = are_known(y)
     if are_classes(y):
         T = np.zeros((len(y), n_classes(y)))
