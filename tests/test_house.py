@@ -262,7 +262,6 @@ def assert_says(said, promised):
 
 PAGES = [
     "README.md",
-    "docs/index.md",
     "docs/first_fit.md",
     "docs/local_codes.md",
     "docs/embeddings.md",
@@ -295,6 +294,11 @@ def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
         said = capsys.readouterr().out
         if promised:
             assert_says(said, promised)
+
+
+def test_the_site_begins_with_the_lines_of_the_readme():
+    lines = re.search(r"```python\n.*?```\n\nprints\n\n```\n.*?```", (cases.ROOT / "README.md").read_text(), re.DOTALL)
+    assert lines[0] in (cases.ROOT / "docs" / "index.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -180,14 +180,15 @@ def class_means(labels: Array, n_classes: int) -> sp.csr_array:
     return sp.csr_array((1.0 / counts[labels[rows]], (rows, labels[rows])), shape=(len(labels), n_classes))
 
 
-def between_classes(labels: Array, weights: Array | None = None) -> Structure:
+def between_classes(labels: Array, weights: Array | None = None, class_weights: Array | None = None) -> Structure:
     """Return the between-class scatter Σ over pairs c < d of (n_c n_d / n) w_cd (μ_c − μ_d)(μ_c − μ_d)ᵀ.
 
-    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1).
+    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1). Class weights ω (c,)
+    count each sample of class c ω_c times: n_c becomes ω_c n_c, and n their sum.
     """
-    known = labels[labels >= 0]
-    counts = np.bincount(known).astype(float)
-    pairs = np.outer(counts, counts) / len(known)
+    counts = np.bincount(labels[labels >= 0]).astype(float)
+    masses = counts if class_weights is None else class_weights * counts
+    pairs = np.outer(masses, masses) / masses.sum()
     if weights is not None:
         pairs = pairs * weights
     np.fill_diagonal(pairs, 0)
@@ -195,10 +196,12 @@ def between_classes(labels: Array, weights: Array | None = None) -> Structure:
     return Structure(np.zeros(len(labels)), None, class_means(labels, len(counts)), core)
 
 
-def within_classes(labels: Array) -> Structure:
-    """Return the within-class scatter I − MMᵀ on the labelled samples."""
+def within_classes(labels: Array, class_weights: Array | None = None) -> Structure:
+    """Return the within-class scatter I − MMᵀ on the labelled samples; class weights (c,) multiply that of a class."""
     counts = np.bincount(labels[labels >= 0]).astype(float)
-    return Structure((labels >= 0).astype(float), None, class_means(labels, len(counts)), -np.diag(counts))
+    each = np.ones(len(counts)) if class_weights is None else np.asarray(class_weights, float)
+    diagonal = np.where(labels >= 0, each[labels], 0.0)
+    return Structure(diagonal, None, class_means(labels, len(counts)), -np.diag(each * counts))
 
 
 def outer(targets: Array) -> Structure:

@@ -21,9 +21,11 @@ _EDGES = 1 << 16  # edges that are measured at once
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
-def class_balance(labels: Array, power: float) -> Callable[[Array], Structure] | None:
+def class_balance(
+    labels: Array, power: float, class_weights: Array | None = None
+) -> Callable[[Array], Structure] | None:
     """Return how to balance pairs of classes, None for power 0."""
-    return (lambda Y: _balanced_classes(Y, labels, power)) if power else None
+    return (lambda Y: _balanced_classes(Y, labels, power, class_weights)) if power else None
 
 
 def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[Array], Structure] | None:
@@ -37,11 +39,11 @@ def _weights(squares: Array, power: float) -> Array:
     return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
 
 
-def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
+def _balanced_classes(Y: Array, labels: Array, power: float, class_weights: Array | None) -> Structure:
     """Return the between-class scatter with weights d^(−2·power), d the distances of class means in the embedding."""
     means = graphs.class_means(labels, n_classes(labels)).T @ Y
     squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
-    return graphs.between_classes(labels, _weights(squares, power))
+    return graphs.between_classes(labels, _weights(squares, power), class_weights)
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:

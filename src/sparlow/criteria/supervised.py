@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,12 @@ Array = NDArray[Any]
 
 _TARGETS = 1000.0  # μ₂ where the targets are not classes
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
+
+
+def _are_class_weights(value: Any) -> bool:
+    if not isinstance(value, tuple):
+        return value is None or value == "balanced"
+    return len(value) > 0 and all(isinstance(one, numbers.Real) and 0 < float(one) < np.inf for one in value)
 
 
 @dataclass(frozen=True)
@@ -45,14 +53,37 @@ class LDA(Discriminant):
         While the dictionary is learned, pairs of classes are weighted by d^(−2·balance), d their present distance, the
         closest pair at most ten times as much as the farthest; 0 keeps the classical scatter throughout. The first
         projection is always the classical one.
+    class_weight : "balanced" or tuple of floats, optional
+        How often each sample of a class counts in both scatters, in the order of ``classes_``. "balanced" is
+        n / (c n_c), so that all classes count the same, whatever their number of samples n_c. The first dictionary and
+        the choices on held-out samples do not depend on it.
 
     """
 
     balance: float = weight(1.0)
+    class_weight: str | tuple[float, ...] | None = dataclasses.field(
+        default=None,
+        metadata={"check": _are_class_weights, "expected": '"balanced", a tuple of positive numbers, or None'},
+    )
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        return Quotient(graphs.between_classes(y), graphs.within_classes(y), balance=class_balance(y, self.balance))
+        each = self._class_weights(y)
+        balance = class_balance(y, self.balance, each)
+        return Quotient(graphs.between_classes(y, class_weights=each), graphs.within_classes(y, each), balance=balance)
+
+    def _class_weights(self, y: Array) -> Array | None:
+        """Return the weight of each class (c,), None where all are 1."""
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str):
+            counts = np.bincount(y)
+            return len(y) / (len(counts) * counts)
+        if len(self.class_weight) != n_classes(y):
+            raise ValueError(
+                f"class_weight has {len(self.class_weight)} numbers, but there are {n_classes(y)} classes."
+            )
+        return np.array(self.class_weight, float)
 
 
 @dataclass(frozen=True)
