@@ -235,6 +235,22 @@ def test_prior_example_runs(capsys):
     assert "e-1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_notebook_for_teachers_runs():
+    """It is kept without outputs; its pictures, its table of numbers and what it prints come when it is run."""
+    code = """
+import json, sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], 4)
+assert not any(cell.get("outputs") for cell in notebook.cells)
+nbclient.NotebookClient(notebook, timeout=280).execute()
+outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+numbers = sum("sparlow-numbers" in output.get("data", {}).get("text/html", "") for output in outputs)
+print(json.dumps([pictures, numbers]))
+"""
+    assert json.loads(run(code, str(cases.ROOT / "examples" / "teaching.ipynb"))) == [9, 1]
+
+
 NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -247,7 +263,6 @@ def assert_says(said, promised):
 
 PAGES = [
     "README.md",
-    "docs/index.md",
     "docs/first_fit.md",
     "docs/local_codes.md",
     "docs/embeddings.md",
@@ -280,6 +295,11 @@ def test_pages_run_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
         said = capsys.readouterr().out
         if promised:
             assert_says(said, promised)
+
+
+def test_the_site_begins_with_the_lines_of_the_readme():
+    lines = re.search(r"```python\n.*?```\n\nprints\n\n```\n.*?```", (cases.ROOT / "README.md").read_text(), re.DOTALL)
+    assert lines[0] in (cases.ROOT / "docs" / "index.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -410,7 +410,7 @@ def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) ->
 
 
 def _infeasible(prior: Prior, codes: sp.csr_array) -> Array:
-    """Samples with a negative code where the prior allows none."""
+    """Return the samples with a negative code where the prior allows none."""
     negative = sp.csr_array((codes.data < 0, codes.indices, codes.indptr), shape=codes.shape)
     return prior.positive & (np.array(negative.sum(axis=1)).ravel() > 0)
 
@@ -424,7 +424,7 @@ def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior
 
 
 def _prior_numbers(prior: Prior, r: int) -> tuple[Array, Array, Array, bool]:
-    """Parameters, ∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
+    """Return parameters, ∂g(0) with finite ends, and whether a code is on where the data say nothing: 0 ∉ ∂g(0)."""
     parameters, low, high = checked_numbers(prior, r)
     dense = bool(np.any((low > 0) | (high < 0)))
     return parameters, np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
@@ -455,7 +455,7 @@ def _nothing(n: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
 
 
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
-    """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
+    """Return whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
     largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
     in_range = largest == 0 or 1e-20 < largest < 1e20
     return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)

@@ -63,7 +63,7 @@ class Threads:
         self._interrupts.close()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
-        """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
+        """Return results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
         for result in self._results(function, chunks):
             self._interrupts.heed()
             yield result
@@ -113,7 +113,7 @@ class _Interrupts:
         _Interrupts.came = True
 
     def heed(self) -> None:
-        """Hand on an interrupt that came."""
+        """Raise an interrupt that came."""
         if self._main and _Interrupts.came:
             _Interrupts.came = False
             _Interrupts.handler(signal.SIGINT, None)
@@ -224,7 +224,7 @@ def _release_blas(number: int) -> None:
 
 
 def _let_any_thread_set() -> None:
-    """Newer versions of threadpoolctl heed only the thread that set OpenBLAS first, until told otherwise."""
+    """Allow any thread to set OpenBLAS: newer versions of threadpoolctl heed only the thread that set it first."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
@@ -236,13 +236,13 @@ def _blas() -> ThreadpoolController:
 
 
 def chunks(n: int, width: int) -> list[slice]:
-    """Slices of ``range(n)``, of a size that depends on nothing but the ``width`` of the arrays made for each row."""
+    """Return slices of ``range(n)``, of a size that depends only on the ``width`` of the arrays made for each row."""
     size = max(16, min(512, _CHUNK_NUMBERS // width))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def frozen(*arrays: Array) -> tuple[Any, ...]:
-    """Read-only views: one compiled kernel then serves arrays that are writeable, read-only or memory-mapped."""
+    """Return read-only views: one compiled kernel then serves writeable, read-only and memory-mapped arrays."""
     views = tuple(np.asarray(array).view() for array in arrays)
     for view in views:
         view.flags.writeable = False

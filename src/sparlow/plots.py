@@ -41,7 +41,7 @@ def images(
     signed: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Vectors as a grid of images, each scaled to its own range.
+    """Draw vectors as a grid of images, each scaled to its own range.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def images(
 def explanation(
     image: ArrayLike, dictionary: ArrayLike, code: Any, shape: tuple[int, int], *, n_atoms: int = 6
 ) -> list[Axes]:
-    """An image, its reconstruction φD, and the atoms that explain it most, with their codes.
+    """Draw an image, its reconstruction φD, and the atoms that explain it most, with their codes.
 
     With ``views`` the codes are means over the moved copies, and the reconstruction is as blurred as their mean.
 
@@ -251,7 +251,7 @@ def embedding(
     legend: bool | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """An embedding of two or three dimensions as a scatter plot, a colour for each class or a scale of them.
+    """Draw an embedding of two or three dimensions as a scatter plot, coloured by class or by target.
 
     Up to ten classes differ by colour alone, more by colour and marker: seventy combinations, then they repeat. More
     than twenty are named in the picture, where a legend would be too long to be read.
@@ -327,7 +327,7 @@ def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
 
 
 def _legend(ax: Axes, count: int, own: bool) -> None:
-    """Beside the picture, in columns of about eighteen; room for it is made in a figure of our ``own`` only."""
+    """Put the legend beside the picture, in columns of about eighteen; a figure of our ``own`` makes room for it."""
     columns = -(-count // 18)
     holder: Any = ax
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.08 if ax.name == "3d" else 1.0, 0.5)}
@@ -347,7 +347,7 @@ def _legend(ax: Axes, count: int, own: bool) -> None:
 def curves(
     history: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """Training curves: the quotient on the samples learned from, and the score on the held-out ones.
+    """Draw the quotient on the samples learned from, and the score on the held-out ones, over the steps.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def _check_start(start: ArrayLike | None, shape: tuple[int, int]) -> Array | Non
 def best_projection(
     A: Array, B: Array, n_components: int, start: Array | None = None, tol: float = 1e-10, max_iter: int = 100
 ) -> tuple[Array, float, int]:
-    """The iteration of :func:`trace_ratio`, without its checks and canonical form."""
+    """Run the iteration of :func:`trace_ratio`, without its checks and canonical form."""
     U: Any = start
     value = -np.inf if U is None else _quotient(A, B, U)
     shift = _first_shift(A, B) if U is None else value
@@ -166,7 +166,7 @@ def _quotient(A: Array, B: Array, U: Array) -> float:
 
 
 def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> Array:
-    """Eigenvectors of the ``count`` largest eigenvalues.
+    """Return the eigenvectors of the ``count`` largest eigenvalues.
 
     By Lanczos where that is a small part of a large matrix, for as many restarts as a dense solver would cost: where
     eigenvalues cluster about the last one asked for, as those of lda do with many classes, it would take far more.
@@ -192,7 +192,7 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
 
 
 def canonical(A: Array, U: Array) -> Array:
-    """U rotated to diagonalise UᵀAU, descending, the entry of largest modulus in each column positive.
+    """Rotate U to diagonalise UᵀAU, descending, the entry of largest modulus in each column positive.
 
     The quotient fixes only the span of U; this choice is the same on every run.
     """

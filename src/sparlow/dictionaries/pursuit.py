@@ -39,7 +39,7 @@ def ksvd(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Array:
-    """Approximate K-SVD: minimise ‖X − ΦD‖² with at most k nonzero codes per sample.
+    """Learn atoms by approximate K-SVD: minimise ‖X − ΦD‖² with at most k nonzero codes per sample.
 
     An iteration is a pursuit of all samples, then for each atom d, with E the residual of the samples that use it,
     less its own part, and g their codes: d ← Eᵀg/‖Eᵀg‖, g ← E d, which never raises the error. Atoms of little use and
@@ -115,7 +115,7 @@ def omp(
     *,
     n_jobs: int | None = None,
 ) -> sp.csr_array:
-    """Orthogonal matching pursuit: greedy codes with at most ``n_nonzero`` nonzeros per sample.
+    """Code samples by orthogonal matching pursuit, with at most ``n_nonzero`` nonzeros per sample.
 
     The atom of largest correlation with the residual joins, then all codes are fitted anew by least squares.
 
@@ -164,7 +164,7 @@ def _of_moderate_size(X: Any) -> tuple[Any, float]:
 
 
 def _floor(D: Array) -> float:
-    """The share of energy that is rounding error."""
+    """Return the share of energy that is rounding error."""
     return 1e-12 if D.dtype == np.float64 else 1e-5
 
 

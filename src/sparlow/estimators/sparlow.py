@@ -339,9 +339,11 @@ class SparLow(CallbackSupportMixin, Projector):
 
     def _order(self, criterion: Criterion, labels: Labels) -> int | None:
         """Return the order of the embedding, None where it is to be chosen."""
-        suits = isinstance(criterion, LDA) and labels.y is not None
+        suits = isinstance(criterion, LDA) and criterion.class_weight is None and labels.y is not None
         if self.embedding == "quadratic" and not suits:
-            raise ValueError(f'embedding="quadratic" is for lda, got the criterion {self.criterion!r}.')
+            raise ValueError(
+                f'embedding="quadratic" is for lda without class_weight, got the criterion {self.criterion!r}.'
+            )
         if self.embedding == "quadratic":
             return 2
         return None if self.embedding == "auto" and suits else 1

@@ -187,7 +187,7 @@ class TraceQuotient(Projector):
 
     @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
-        """The samples on the subspace that have embedding Z.
+        """Return the samples on the subspace that have embedding Z.
 
         Parameters
         ----------
@@ -228,13 +228,13 @@ class TraceQuotient(Projector):
 
 
 def _projected(X: Any, mean: Array, U: Array) -> Array:
-    """(X − mean) U in the precision of X, sparse or dense."""
+    """Return (X − mean) U in the precision of X, sparse or dense."""
     U = U.astype(X.dtype, copy=False)
     return np.asarray(safe_sparse_dot(X, U) - mean.astype(X.dtype, copy=False) @ U)
 
 
 def _span(scatter: Array, fewest: int) -> Array:
-    """An orthonormal basis of the directions along which samples differ; all directions where these are too few."""
+    """Return an orthonormal basis of the directions in which samples differ; all directions if these are too few."""
     values, vectors = np.linalg.eigh(scatter)
     alive = values > 1e-10 * values[-1]
     return vectors[:, alive] if alive.sum() >= fewest else np.eye(len(values))

@@ -186,7 +186,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Bags:
-        """Codes of descriptors, computed when they are asked for.
+        """Return the codes of descriptors, computed when they are asked for.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ def _sound_words(known: dict[str, Array], shape: tuple[int, int]) -> bool:
 
 
 def _seed(random_state: Any) -> Any:
-    """A number from whatever a random state may be."""
+    """Return a number from whatever a random state may be."""
     if random_state is None or isinstance(random_state, Integral):
         return random_state
     return random_state.randint(np.iinfo(np.int32).max)

@@ -380,7 +380,7 @@ def lsc(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Laplacian sparse codes, max pooling over a spatial pyramid, linear SVM.
+    """Return the pipeline of Laplacian sparse codes, max pooling over a spatial pyramid, and a linear SVM.
 
     Gao, Tsang, Chia, *Laplacian sparse coding, hypergraph Laplacian sparse coding, and applications*, 2013.
 

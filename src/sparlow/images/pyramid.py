@@ -58,7 +58,7 @@ class _Pooling:
         return indices, row[indices]
 
     def _cells(self, bag: Bag) -> Array:
-        """The cell of each descriptor at each level, cells of all levels counted through, row by row."""
+        """Return the cell of each descriptor at each level, cells of all levels counted through, row by row."""
         cells, first = np.empty((len(bag), len(self.levels)), np.int64), 0
         relative = (bag.positions + 0.5) / np.array(bag.size)
         for place, level in enumerate(self.levels):
@@ -164,7 +164,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Pooled codes.
+        """Return pooled codes.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return matrix if self.sparse_output else matrix.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names such as "grid4_row0_column3_word17".
+        """Return names such as "grid4_row0_column3_word17".
 
         Parameters
         ----------
