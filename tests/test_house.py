@@ -26,7 +26,7 @@ FLOORS = [
     ["coded", "dictionaries"],
     ["parts", "criteria"],
     ["problem", "embedding", "defaults", "distributed"],
-    ["solvers", "quadratic", "checkpoints"],
+    ["solvers", "quadratic", "checkpoints", "online"],
     ["estimators", "images"],
     ["evaluation", "classifiers"],
     ["models"],

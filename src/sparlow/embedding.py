@@ -164,27 +164,27 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
 
 
 @dataclass(frozen=True)
-class _Numerator:
+class Numerator:
     """A = TᵀKT with T (c, w) and K (c, c) where that is small, or A itself."""
 
     T: Array | None
     core: Array | None
     A: Array | None
 
-    def scaled(self, kept: Array, scale: Array) -> _Numerator:
+    def scaled(self, kept: Array, scale: Array) -> Numerator:
         """Return the numerator of some features, multiplied."""
         if self.A is None:
             assert self.T is not None
-            return _Numerator(self.T[:, kept] * scale, self.core, None)
-        return _Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
+            return Numerator(self.T[:, kept] * scale, self.core, None)
+        return Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
 
 
-def _numerator(S: Structure, rows: Rows) -> _Numerator:
+def _numerator(S: Structure, rows: Rows) -> Numerator:
     n = rows.shape[0]
     if S.graph is None and S.factors is not None and not np.any(S.diagonal):
         assert S.core is not None
-        return _Numerator(rows.rmatmul(S.factors).T, S.core / n, None)
-    return _Numerator(None, None, rows.form(S) / n)
+        return Numerator(rows.rmatmul(S.factors).T, S.core / n, None)
+    return Numerator(None, None, rows.form(S) / n)
 
 
 def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
@@ -196,7 +196,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     return B
 
 
-def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
+def ratio_trace(top: Numerator, B: Array, n_components: int) -> Array:
     """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
     L = scipy.linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
     if top.A is None:

@@ -16,6 +16,7 @@ from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
 from ..arguments import add_data, add_model, build_model, views_of
 from ..dataset import Dataset
+from ..large import add_memory, is_large, on_cluster, read_large, within_memory
 from ..outputs import writable
 from ..saved import read_data, read_model, standardizer
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
@@ -26,6 +27,7 @@ EXAMPLES = """\
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
   sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
+  sparlow fit big.npy --labels y.npy --memory 2GB -o big.sparlow    # a file larger than memory
 
 Ctrl-C saves the best model so far (exit code 130)."""
 
@@ -36,15 +38,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the file to write, usually *.sparlow")
     add_model(parser)
     add_data(parser)
+    large = add_memory(parser)
+    large.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a Dask scheduler, such as tcp://host:8786, whose workers find DATA under the same path",
+    )
+    large.add_argument(
+        "--checkpoint", metavar="FILE", help="keep each step in this file, and go on from it if it is there"
+    )
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, learn, save."""
+    with within_memory(arguments):
+        return _run(arguments, terminal)
+
+
+def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = writable(arguments.output, arguments.data)
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
-    dataset = read_data(arguments, arguments.data, start)
+    large = is_large(arguments)
+    dataset = read_large(arguments) if large else read_data(arguments, arguments.data, start)
     model.set_params(views=views_of(arguments, dataset))
     before = None if start is None else getattr(start.model, "views", None)
     if start is not None and before != model.views:
@@ -53,14 +70,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if start is not None and arguments.standardize is not None:
         raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
     before = [] if start is None or start.before is None else start.before.steps
-    scaler = None if start is not None else standardizer(arguments, dataset, terminal)
+    scaler = None if start is not None or large else standardizer(arguments, dataset, terminal)
     if scaler is not None:
         dataset = replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X)
         before = [("standardize", scaler)]
     terminal.note(describe(dataset))
     began = time.perf_counter()
     with Interrupts(terminal) as interrupts:
-        learn(model, dataset, terminal, interrupts)
+        with on_cluster(arguments.scheduler, dataset, arguments.data) as samples:
+            learn(model, samples, terminal, interrupts)
         seconds = time.perf_counter() - began
         whole = Pipeline([*before, ("sparlow", model)]) if before else model
         save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
@@ -105,7 +123,7 @@ def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Inte
             if not hasattr(model, "stop_reason_"):
                 said = "interrupted before the first step: there is no model to save yet."
                 raise UserError(said, INTERRUPTED) from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RuntimeError) as error:
             raise UserError(str(error), WORK_FAILED) from error
         finally:
             model.set_callbacks()
