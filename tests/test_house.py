@@ -256,6 +256,7 @@ PAGES = [
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",
+    "docs/large_data.md",
 ]
 
 

@@ -80,7 +80,7 @@ def test_statistics_do_not_depend_on_how_later_rows_are_cut(cut):
     whole, parts = seen([]), seen(cut)
     for name in ("second", "total", "by_target", "targets", "weight", "seen", "first"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12, err_msg=name)
-    weights = np.maximum(np.arange(1, 61), 20) / 60
+    weights = (np.maximum(np.arange(1, 61), 20) / 60) ** online._FORGETTING
     rows = np.vstack([first, later])
     np.testing.assert_allclose(whole.second, (rows.T * weights) @ rows)
 

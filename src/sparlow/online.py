@@ -29,6 +29,7 @@ from .coded import Coded, Rows, Samples, code
 from .coding import Coder
 from .criteria import LDA, MVR, PCA, Criterion
 from .criteria.balance import pair_weights
+from .dictionaries import Sums
 from .embedding import USUAL, Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
@@ -41,7 +42,8 @@ from .tracequotient import best_projection, canonical
 Array = NDArray[Any]
 
 RESERVOIR = 10_000  # samples that are kept for predictions
-_FORGETTING = 1.0  # ρ
+_FORGETTING = 2.0  # ρ
+_OLDER = 3.0  # the same of online dictionary learning, which counts batches
 _FIRST_MOVE = 0.03  # root mean square distance that atoms move with the first batch
 _PROJECTION = 1e-6  # how well U is solved for
 
@@ -229,6 +231,7 @@ class Stream:
     kept: list[Any] = field(default_factory=list)  # the reservoir: samples, codes and targets
     n_offered: int = 0
     projection: Array | None = None
+    sums: Sums | None = None  # of online dictionary learning
 
     def __post_init__(self) -> None:
         self.anchor = self.dictionary
@@ -270,6 +273,7 @@ class Stream:
                 return
             gradient = self.gradient(coded.weighted((1.0, 0.0)), T, own)
             share = len(X) / self.moments.seen if rate is None else rate
+            self._follow(X, coded.features)
             self._move(gradient, share)
 
     def _coded(self, X: Array) -> Coded:
@@ -330,6 +334,20 @@ class Stream:
         bottom, F = float(np.vdot(U, rest @ U)), float(np.vdot(U, A @ U)) / float(np.vdot(U, B @ U))
         wanted = (F if self.kind == "classes" else F / max(1 - F, np.finfo(float).eps)) * bottom
         return Scatters(plain.moments, plain.kind, weights * (wanted / top)) if top > 0 else plain
+
+    def _follow(self, X: Array, codes: Any) -> None:
+        """Let the atoms represent what was seen, by online dictionary learning; those of the first batch do already.
+
+        The dictionary that distances are measured from moves along.
+        """
+        first = self.sums is None
+        self.sums = Sums.zero(self.dictionary, _OLDER) if self.sums is None else dataclasses.replace(self.sums)
+        self.sums.A, self.sums.B = self.sums.A.copy(), self.sums.B.copy()
+        D = self.dictionary.astype(float)
+        self.sums.update(D, X, codes)
+        if not first:
+            anchor = self.anchor + (D - self.dictionary)
+            self.dictionary, self.anchor = D, anchor / np.linalg.norm(anchor, axis=1, keepdims=True)
 
     def _move(self, slope: Array, share: float) -> None:
         D = self.dictionary
