@@ -160,7 +160,7 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
 
 
 def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) -> Labels:
-    """Return the labels of one batch of a stream; ``classes`` are all that will come, None for real targets."""
+    """Return the labels of one batch of a stream; ``classes`` are all that will come, by default those of this one."""
     if criterion.supervision == "none":
         return Labels()
     if y is None:
@@ -169,17 +169,20 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
         targets = check_targets(y)
         check_consistent_length(X, targets)
         return Labels(targets=targets)
-    if classes is None:
-        raise ValueError("classes must be passed with the first batch: all the labels that y will have.")
-    y, classes = column_or_1d(y, warn=True), np.unique(classes)
+    y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
+    classes = np.unique(y[is_labelled(y)] if classes is None else classes)
+    check_classification_targets(classes)
     if len(classes) < 2:
-        raise ValueError(f"classes must have at least two labels, got {classes.tolist()}.")
+        raise ValueError(f"A stream needs at least two classes, got {classes.tolist()}: name them all by classes=…")
     known = is_labelled(y) | np.isin(y, classes)
     places = np.searchsorted(classes, y[known])
     strange = (places == len(classes)) | (classes[np.minimum(places, len(classes) - 1)] != y[known])
     if strange.any():
-        raise ValueError(f"y has the label {y[known][strange][0]!r}, which is not among classes, {classes.tolist()}.")
+        raise ValueError(
+            f"y has the label {y[known][strange][0]!r}, which is not among classes, {classes.tolist()}. "
+            "Name all labels that will come with the first batch."
+        )
     encoded = np.full(len(y), UNLABELLED)
     encoded[known] = places
     return Labels(encoded, classes)

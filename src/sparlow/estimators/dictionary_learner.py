@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +24,16 @@ from ..priors import Prior
 from .base import FLOATS, NestedParameters, all_or_nothing
 
 Array = NDArray[Any]
+
+
+def _streams(model: Any) -> bool:
+    """Return whether the learner can learn from a stream; the error says why not."""
+    if model.method in ("online", "odl") and not model.class_wise:
+        return True
+    raise AttributeError(
+        f'partial_fit is for method="online" without class_wise, got method={model.method!r}, '
+        f"class_wise={model.class_wise}: the others look at all samples at once."
+    )
 
 
 class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
@@ -162,6 +173,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         if classes is not None:
             self.atom_classes_ = classes
 
+    @available_if(_streams)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> DictionaryLearner:
         """Learn from one batch of a stream, by the online method.
@@ -181,11 +193,6 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         self : DictionaryLearner
 
         """
-        if self.method not in ("online", "odl") or self.class_wise:
-            raise ValueError(
-                f'partial_fit is for method="online" without class_wise, got method={self.method!r}, '
-                f"class_wise={self.class_wise}: the others look at all samples at once."
-            )
         with all_or_nothing(self):
             first = "_memory" not in vars(self)
             X = check_samples(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=first))

@@ -14,6 +14,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..coded import Coded, Samples, code
@@ -24,6 +25,7 @@ from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
 from ..labels import Labels, check_labels, labels_of_batch
 from ..messages import warn
+from ..online import kind_of
 from ..parts import Local, Parts, drawn_rows, is_dask, streams
 from ..priors import Prior
 from ..quadratic import Quadratic
@@ -36,6 +38,15 @@ from .learning import Setup, learn_model
 from .streaming import begin_stream, is_due, learn_online, state_of, take_in
 
 Array = NDArray[Any]
+
+
+def _streams(model: Any) -> bool:
+    """Return whether the criterion can learn from a stream; the error says why not."""
+    try:
+        kind_of(criterion_named(model.criterion), True)
+    except ValueError as error:
+        raise AttributeError(str(error)) from error
+    return True
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -251,6 +262,7 @@ class SparLow(CallbackSupportMixin, Projector):
             warn(said, ConvergenceWarning)
         return self
 
+    @available_if(_streams)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> SparLow:
         """Learn from one batch of a stream; for lda, mvr and pca.
@@ -267,7 +279,7 @@ class SparLow(CallbackSupportMixin, Projector):
         y : array of shape (n_samples,) or (n_samples, n_targets), optional
             Labels, −1 for samples that are to be passed over; targets for mvr.
         classes : array of shape (n_classes,), optional
-            All classes that will come; needed with the first batch where there are classes.
+            All classes that will come, with the first batch; by default those that it has.
 
         Returns
         -------
