@@ -159,8 +159,9 @@ def test_streams_of_targets_and_of_nothing(digits):
 def test_other_criteria_say_why_they_cannot(name, digits):
     X, y = digits
     assert not hasattr(SparLow(name), "partial_fit")
-    with pytest.raises(AttributeError, match="compares each sample with its neighbours"):
+    with pytest.raises(AttributeError) as error:
         SparLow(name).partial_fit(X[:100], y[:100], classes=np.arange(10))
+    assert "compares each sample with its neighbours" in str(error.value.__cause__)
 
 
 def test_errors_of_streams(digits):
@@ -192,5 +193,6 @@ def test_dictionaries_learn_from_streams(digits):
         costs.append(float(np.sum((X[900:] - learner.inverse_transform(codes)) ** 2)))
     assert costs[0] > costs[1] > costs[2]
     np.testing.assert_allclose(np.linalg.norm(learner.dictionary_, axis=1), 1, rtol=1e-5)
-    with pytest.raises(AttributeError, match="online"):
+    with pytest.raises(AttributeError) as error:
         DictionaryLearner(50).partial_fit(X)
+    assert "online" in str(error.value.__cause__)
