@@ -26,7 +26,7 @@ FLOORS = [
     ["coded", "dictionaries"],
     ["parts", "criteria"],
     ["problem", "embedding", "defaults", "distributed"],
-    ["solvers", "quadratic", "checkpoints", "spectrum"],
+    ["solvers", "quadratic", "checkpoints", "online", "spectrum"],
     ["estimators", "images"],
     ["evaluation", "classifiers", "explanations"],
     ["models"],
@@ -279,6 +279,7 @@ PAGES = [
     "docs/coding.md",
     "docs/command_line.md",
     "docs/images.md",
+    "docs/large_data.md",
 ]
 
 

@@ -1,6 +1,7 @@
 """Samples in parts: the algebra of codes, gradients, and models that do not depend on who computes."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, parts
+from sparlow import SparLow, load, parts
 from sparlow import problem as joint
+from sparlow.app import main
 from sparlow.coded import Samples
 from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
@@ -358,3 +360,27 @@ def test_drawn_rows_hold_some_of_each_class():
     assert {7, 20_000, 49_999} <= set(rows.tolist())
     assert len(rows) <= parts.DRAWN + 3
     np.testing.assert_array_equal(rows, parts.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
+
+
+def test_commands_read_and_write_large_files_in_parts(digits, tmp_path, monkeypatch, capsys):
+    data, y = digits
+    monkeypatch.chdir(tmp_path)
+    large = np.tile(np.array(data), (20, 1))  # 2.6 MB: large beside 2 MB of memory
+    np.save("X.npy", large)
+    np.save("y.npy", np.tile(y, 20))
+    options = ["--n-atoms", "30", "--max-iter", "1", "--no-early-stopping", "--jobs", "1"]
+    read = []
+    monkeypatch.setattr(Local, "take", lambda self, rows: read.append(len(rows)) or np.array(self.rows[rows]))
+    fit = ["fit", "X.npy", "--labels", "y.npy", "--memory", "2MB", "--checkpoint", "c.npz", "-o", "m.sparlow"]
+    assert main([*fit, *options]) == 0
+    assert read
+    assert pathlib.Path("c.npz").exists()
+    assert main(["transform", "m.sparlow", "X.npy", "--memory", "2MB", "-o", "Z.npy"]) == 0
+    said = capsys.readouterr().out
+    assert "10240 samples" in said
+    held = load("m.sparlow")
+    np.testing.assert_allclose(np.load("Z.npy"), held.transform(large), atol=1e-4)
+    assert held.solver.checkpoint is None
+    assert main(["fit", "y.npy", "--memory", "2MB", "-o", "n.sparlow"]) != 0
+    assert main(["fit", "X.csv", "--memory", "2MB", "-o", "n.sparlow"]) != 0
+    assert main(["fit", "X.npy", "--memory", "much", "-o", "n.sparlow"]) != 0

@@ -257,6 +257,11 @@ class _Called:
         return getattr(self.model, self.name)(block) if block.shape[0] else self.none
 
 
+def connected(address: str) -> Client:
+    """Return a client of the scheduler at an address."""
+    return Client(address, timeout=min(30.0, timeout()))
+
+
 def from_npy(path: str | os.PathLike[str]) -> Any:
     """Return the rows of a .npy file as a dask array whose chunks are read by the workers themselves.
 

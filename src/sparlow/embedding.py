@@ -180,27 +180,27 @@ def _cholesky(M: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Numerator:
+class Numerator:
     """A = TᵀKT with T (c, w) and K (c, c) where that is small, or A itself."""
 
     T: Array | None
     core: Array | None
     A: Array | None
 
-    def scaled(self, kept: Array, scale: Array) -> _Numerator:
+    def scaled(self, kept: Array, scale: Array) -> Numerator:
         """Return the numerator of some features, multiplied."""
         if self.A is None:
             assert self.T is not None
-            return _Numerator(self.T[:, kept] * scale, self.core, None)
-        return _Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
+            return Numerator(self.T[:, kept] * scale, self.core, None)
+        return Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
 
 
-def _numerator(S: Structure, rows: Rows) -> _Numerator:
+def _numerator(S: Structure, rows: Rows) -> Numerator:
     n = rows.shape[0]
     if S.graph is None and S.factors is not None and not np.any(S.diagonal):
         assert S.core is not None
-        return _Numerator(rows.rmatmul(S.factors).T, S.core / n, None)
-    return _Numerator(None, None, rows.form(S) / n)
+        return Numerator(rows.rmatmul(S.factors).T, S.core / n, None)
+    return Numerator(None, None, rows.form(S) / n)
 
 
 def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
@@ -208,15 +208,14 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     below = quotient.below if quotient.rest is None else quotient.rest
     if below is None:
         raise ValueError(
-            "The criterion has no structure below, which the whitened embedding needs: "
-            'choose embedding="orthonormal".'
+            'The criterion has no structure below, which the whitened embedding needs: choose embedding="orthonormal".'
         )
     B = rows.form(below) / rows.shape[0]
     check_scatter(B, rows.squares, "features", lost)
     return B
 
 
-def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
+def ratio_trace(top: Numerator, B: Array, n_components: int) -> Array:
     """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
     L = _cholesky(B)
     if top.A is None:

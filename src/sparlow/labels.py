@@ -177,6 +177,35 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
     return Labels(encoded, classes)
 
 
+def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) -> Labels:
+    """Return the labels of one batch of a stream; ``classes`` are all that will come, by default those of this one."""
+    if criterion.supervision == "none":
+        return Labels()
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    if classes is None and criterion.targets and _is_targets(y):
+        targets = check_targets(y)
+        check_consistent_length(X, targets)
+        return Labels(targets=targets)
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    classes = np.unique(y[is_labelled(y)] if classes is None else classes)
+    check_classification_targets(classes)
+    if len(classes) < 2:
+        raise ValueError(f"A stream needs at least two classes, got {classes.tolist()}: name them all by classes=…")
+    known = is_labelled(y) | np.isin(y, classes)
+    places = np.searchsorted(classes, y[known])
+    strange = (places == len(classes)) | (classes[np.minimum(places, len(classes) - 1)] != y[known])
+    if strange.any():
+        raise ValueError(
+            f"y has the label {y[known][strange][0]!r}, which is not among classes, {classes.tolist()}. "
+            "Name all labels that will come with the first batch."
+        )
+    encoded = np.full(len(y), UNLABELLED)
+    encoded[known] = places
+    return Labels(encoded, classes)
+
+
 def _check_are_classes(kind: str, y: Array, semi: bool) -> None:
     try:
         check_classification_targets(y.astype(str) if semi and y.dtype == object else y)

@@ -172,11 +172,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _portable(model: Any) -> Any:
-    """Return a copy without what belongs to one run or machine: callbacks and folders of caches, of steps too."""
+    """Return a copy without what belongs to one run or machine: callbacks, streams, caches and files; of steps too."""
     if not isinstance(model, BaseEstimator):
         return model  # "passthrough"
     model = copy.copy(model)
-    vars(model).pop("_skl_callbacks", None)
+    for name in ("_skl_callbacks", "_stream"):
+        vars(model).pop(name, None)
+    if isinstance(getattr(model, "solver", None), Solver):
+        model.solver = dataclasses.replace(model.solver, checkpoint=None)
     for name in ("callback", "memory"):
         if hasattr(model, name):
             setattr(model, name, None)

@@ -629,6 +629,7 @@ class CodedParts(Rows):
             out, lowered = self.samples.store.total(
                 work, lambda rows: (S.diagonal[rows] if diagonal else None, factors[rows])
             )
+            out = out if diagonal else np.zeros((len(lowered),) * 2)  # no zeros travel
             return out if S.core is None else np.asarray(out + _symmetric(lowered @ S.core @ lowered.T))
         V = np.eye(self.shape[1]) if basis is None else basis
         out = np.empty((V.shape[1],) * 2)
@@ -708,12 +709,10 @@ def _largest(coded: Coded, shared: Any, own: Any) -> float:
     return coded.largest
 
 
-def _form_of_part(coded: Coded, basis: Array | None, own: tuple[Array | None, Any]) -> tuple[Array, Array]:
+def _form_of_part(coded: Coded, basis: Array | None, own: tuple[Array | None, Any]) -> tuple[Any, Array]:
     diagonal, factors = own
     rows: Rows = coded if basis is None else Rows(coded @ basis)
-    width = rows.shape[1]
-    out = np.zeros((width, width)) if diagonal is None else rows.form(Structure(diagonal))
-    return out, rows.rmatmul(factors)
+    return 0.0 if diagonal is None else rows.form(Structure(diagonal)), rows.rmatmul(factors)
 
 
 def _pulled_back(coded: Coded, shared: tuple[Array, float], left: Array) -> Array:

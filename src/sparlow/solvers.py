@@ -11,6 +11,8 @@ import numpy as np
 
 from .problem import METHODS
 
+SOLVERS = (*METHODS, "online")
+
 
 def _require(owner: Any, name: str, good: bool, expected: str) -> None:
     if not good:
@@ -31,9 +33,10 @@ class Solver:
 
     Parameters
     ----------
-    method : {"eliminate", "joint"}, default="eliminate"
+    method : {"eliminate", "joint", "online"}, default="eliminate"
         "eliminate" takes the best U for each D and moves D alone. "joint" moves both by conjugate gradients on the
-        product manifold, as in the paper.
+        product manifold, as in the paper. "online", for lda, mvr and pca, moves D after each mini-batch by running
+        statistics: ``max_iter`` is the number of passes, and one pass more computes the model.
     tol : float, default=1e-5
         Stop when the objective rises by less than this, relative to its size, in two steps.
     refresh_every : int, default=2
@@ -57,7 +60,7 @@ class Solver:
     checkpoint: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        _require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}")
+        _require(self, "method", self.method in SOLVERS, f"one of {', '.join(SOLVERS)}")
         _require(self, "tol", _is_weight(self.tol), "a number, not negative")
         _require(self, "refresh_every", _is_count(self.refresh_every), "a positive whole number")
         _require(self, "mu_coherence", _is_weight(self.mu_coherence), "a number, not negative")

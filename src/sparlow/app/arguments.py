@@ -15,8 +15,7 @@ from ..criteria import CRITERIA, Criterion
 from ..dictionaries import LEARNERS
 from ..estimators import SparLow
 from ..priors import ElasticNet
-from ..problem import METHODS
-from ..solvers import EarlyStopping, Solver
+from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..views import Patches, Shifts, Views
 from .dataset import Dataset
 from .photographs import LARGEST
@@ -211,7 +210,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="PIXELS",
         help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
     )
-    finer.add_argument("--solver", choices=list(METHODS), default="eliminate", help="default: eliminate")
+    finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
     finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
     finer.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
@@ -238,6 +237,7 @@ def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
             arguments.refresh_every,
             arguments.mu_coherence,
             arguments.mu_proximity,
+            getattr(arguments, "checkpoint", None),
         ),
         early_stopping=_early_stopping(arguments),
         random_state=arguments.seed,

@@ -17,6 +17,9 @@ from ..models import ModelFile
 Array = NDArray[Any]
 
 
+_AT_ONCE = 4096  # rows that are copied at once
+
+
 class DataError(ValueError):
     """A file or folder that cannot be read as samples."""
 
@@ -68,7 +71,10 @@ class Dataset:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a digest of all samples."""
-        return hashlib.sha256(np.ascontiguousarray(self._read).tobytes()).hexdigest()[:16]
+        digest = hashlib.sha256()
+        for first in range(0, len(self._read), _AT_ONCE):  # bounds the copy
+            digest.update(np.ascontiguousarray(self._read[first : first + _AT_ONCE]).tobytes())
+        return digest.hexdigest()[:16]
 
     @functools.cached_property
     def marks(self) -> Array:

@@ -138,7 +138,7 @@ def read_data(
     if held is None:
         return dataset
     held.model.set_params(n_jobs=arguments.jobs)
-    _check_kin(dataset, held, path)
+    check_kin(dataset, held, path)
     if held.before is None:
         return dataset
     X = held.prepare(dataset.X)
@@ -224,7 +224,7 @@ def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: Saved
         raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
 
 
-def _check_kin(dataset: Dataset, held: SavedModel, path: str) -> None:
+def check_kin(dataset: Dataset, held: SavedModel, path: str) -> None:
     """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
     made, expected = held.data.get("features"), held.width
     advice = _LIKE if made else ""

@@ -33,7 +33,7 @@ def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[
     return (lambda Y: _balanced_edges(Y, labels, graph, power)) if power else None
 
 
-def _weights(squares: Array, power: float) -> Array:
+def pair_weights(squares: Array, power: float) -> Array:
     """Return (d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
     squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
     return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
@@ -43,7 +43,7 @@ def _balanced_classes(Y: Array, labels: Array, power: float, class_weights: Arra
     """Return the between-class scatter with weights d^(−2·power), d the distances of class means in the embedding."""
     means = graphs.class_means(labels, n_classes(labels)).T @ Y
     squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
-    return graphs.between_classes(labels, _weights(squares, power), class_weights)
+    return graphs.between_classes(labels, pair_weights(squares, power), class_weights)
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
@@ -59,5 +59,5 @@ def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) 
         sums += np.bincount(pairs[edges], np.sum((Y[starts] - Y[ends]) ** 2, axis=1), minlength=c * c)
     present = counts > 0
     table = np.zeros(c * c)
-    table[present] = _weights(sums[present] / counts[present], power)
+    table[present] = pair_weights(sums[present] / counts[present], power)
     return graphs.laplacian(sp.csr_array((table[pairs], graph.indices, graph.indptr), shape=graph.shape))

@@ -124,6 +124,20 @@ def rls_dla(
     return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
+def begin_online(X: Any, n_atoms: int, random_state: Any, forgetting: float = 3.0) -> tuple[Array, Sums]:
+    """Return the atoms that a stream begins with, drawn from its first batch, and sums over nothing."""
+    D = first_atoms(X, n_atoms, None, check_random_state(random_state)).astype(np.float64)
+    return D, Sums.zero(D, forgetting)
+
+
+def continue_online(D: Array, memory: Sums, X: Any, prior: Prior, n_jobs: int | None) -> Array:
+    """Return the atoms after one more batch, which ``memory`` takes in."""
+    D = D.copy()
+    with Threads(1):
+        memory.update(D, X, encode(X, D.astype(X.dtype), prior, tol=_TOL, n_jobs=n_jobs))
+    return D.astype(X.dtype)
+
+
 @dataclass
 class _Stream:
     """Passes over the samples in random batches: coded, handed to a memory, and atoms of no use renewed."""

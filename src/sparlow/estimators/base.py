@@ -30,7 +30,7 @@ Array = NDArray[Any]
 FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # fitted attributes that are not public
-_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_neighbours", "_training", "_views", "_votes")
+_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_neighbours", "_stream", "_training", "_views", "_votes")
 
 
 def refuse_stacks(X: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -11,18 +12,29 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
-from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary
+from ..dictionaries import LEARNERS, begin_online, check_samples, continue_online, distinct_rows, learn_dictionary
 from ..labels import is_labelled, refuse_mixture
 from ..priors import Prior
 from .base import FLOATS, NestedParameters, all_or_nothing
 
 Array = NDArray[Any]
+
+
+def _streams(model: Any) -> bool:
+    """Return whether the learner can learn from a stream; the error says why not."""
+    if model.method in ("online", "odl") and not model.class_wise:
+        return True
+    raise AttributeError(
+        f'partial_fit is for method="online" without class_wise, got method={model.method!r}, '
+        f"class_wise={model.class_wise}: the others look at all samples at once."
+    )
 
 
 class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
@@ -152,6 +164,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
             check_classification_targets(y[is_labelled(y)])
         self.prior_ = default_prior(X) if self.prior is None else self.prior
         self.n_iter_ = 1
+        self.__dict__.pop("_memory", None)
         n_atoms = self._default_n_atoms(X, y) if self.n_atoms is None else self.n_atoms
         D, classes = learn_dictionary(
             self.method, X, n_atoms, y, random_state=self.random_state, n_jobs=self.n_jobs, prior=self.prior_,
@@ -161,6 +174,40 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         self.__dict__.pop("atom_classes_", None)
         if classes is not None:
             self.atom_classes_ = classes
+
+    @available_if(_streams)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None) -> DictionaryLearner:
+        """Learn from one batch of a stream, by the online method.
+
+        The first batch gives the first atoms, so it must have as many samples of distinct direction as there are atoms,
+        and the prior where none is given.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DictionaryLearner
+
+        """
+        with all_or_nothing(self):
+            first = "_memory" not in vars(self)
+            X = check_samples(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=first))
+            if first:
+                self.prior_ = default_prior(X) if self.prior is None else self.prior
+                n_atoms = self._default_n_atoms(X, None) if self.n_atoms is None else self.n_atoms
+                D, memory = begin_online(X, n_atoms, self.random_state)
+            else:
+                D, memory = self.dictionary_.astype(float), copy.deepcopy(self.__dict__["_memory"])
+            self.dictionary_ = self.components_ = continue_online(D, memory, X, self.prior_, self.n_jobs)
+            self._memory = memory
+            self.n_iter_ = 1
+        return self
 
     def transform(self, X: Any) -> sp.csr_array:
         """Return the sparse codes of samples.

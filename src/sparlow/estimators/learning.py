@@ -559,7 +559,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "_training": learned.labels,
         "_votes": learned.choice.votes,
     }
-    state |= _factors(coded, linear, now.dictionary, dtype)
+    state |= factors_of(coded, linear, now.dictionary, dtype)
     if learned.labels.classes is not None:
         state["classes_"] = learned.labels.classes
     if setup.criterion.targets:
@@ -567,7 +567,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     return state
 
 
-def _factors(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
+def factors_of(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
     """Return what a unit of each component looks like, and the mean image; with views there are only weights.
 
     Features move by W⁺ᵀ, the pseudoinverse: codes by their atoms, samples beside them by themselves.

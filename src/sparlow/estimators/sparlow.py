@@ -15,6 +15,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
@@ -24,21 +25,31 @@ from ..criteria import CRITERIA, LDA, Criterion, criterion_named
 from ..defaults import default_prior, unlike_columns, warn_of_common_mean
 from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
-from ..labels import Labels, check_labels
+from ..labels import Labels, check_labels, labels_of_batch
 from ..messages import warn
+from ..online import kind_of
 from ..parallel import Finishing, one_blas_thread
 from ..parts import Local, Parts, drawn_rows, is_dask, streams
 from ..priors import Prior
-from ..problem import METHODS
 from ..quadratic import Quadratic
-from ..solvers import EarlyStopping, Solver
+from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..views import Bound, Views
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .callbacks import Follower
 from .large import as_array, by_blocks, in_parts, store_of
 from .learning import Setup, learn_model
+from .streaming import begin_stream, is_due, learn_online, state_of, take_in
 
 Array = NDArray[Any]
+
+
+def _streams(model: Any) -> bool:
+    """Return whether the criterion can learn from a stream; the error says why not."""
+    try:
+        kind_of(criterion_named(model.criterion), True)
+    except ValueError as error:
+        raise AttributeError(str(error)) from error
+    return True
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -75,7 +86,8 @@ class SparLow(CallbackSupportMixin, Projector):
     max_iter : int, default=10
         Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
     solver : str or Solver, default="eliminate"
-        How steps are made: "eliminate" takes the best U for each D, "joint" moves both as in the paper. A
+        How steps are made: "eliminate" takes the best U for each D, "joint" moves both as in the paper, "online" moves
+        D after each mini-batch, for data that are too large for many passes. A
         ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
     early_stopping : "auto", bool or EarlyStopping, default="auto"
         Hold out a part of the samples to choose the number of steps by the score on them. Where no step is better than
@@ -176,7 +188,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "views": [Views, None],
         "dictionary": [StrOptions({"auto", *LEARNERS}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "solver": [StrOptions(set(METHODS)), Solver],
+        "solver": [StrOptions(set(SOLVERS)), Solver],
         "early_stopping": [StrOptions({"auto"}), "boolean", EarlyStopping],
         "embedding": [StrOptions({"auto", "whitened", "quadratic", "orthonormal"})],
         "normalize": [StrOptions({"auto"}), "boolean"],
@@ -259,6 +271,72 @@ class SparLow(CallbackSupportMixin, Projector):
             warn(said, ConvergenceWarning)
         return self
 
+    @available_if(_streams)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> SparLow:
+        """Learn from one batch of a stream; for lda, mvr and pca.
+
+        The first batch gives the first dictionary and all that is chosen from the data. So it should have a thousand
+        samples or more, at least as many as there are atoms, and samples of two classes. Each batch enters running
+        statistics and moves the dictionary by one step. The fitted attributes follow when a tenth more samples were
+        seen than before. Predictions are made from 10 000 samples that are kept.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,) or (n_samples, n_targets), optional
+            Labels, −1 for samples that are to be passed over; targets for mvr.
+        classes : array of shape (n_classes,), optional
+            All classes that will come, with the first batch; by default those that it has.
+
+        Returns
+        -------
+        self : SparLow
+
+        """
+        with all_or_nothing(self), one_blas_thread():
+            self._partial_fit(X, y, classes)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any) -> None:
+        criterion = criterion_named(self.criterion)
+        refuse_stacks(X)
+        begun = self.__dict__.get("_stream")
+        if begun is None:
+            self._forget()
+        if self.views is not None:
+            raise ValueError("partial_fit takes samples as they are: leave views out, or use fit.")
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
+        known = classes if begun is None else begun["labels"].classes
+        labels = labels_of_batch(criterion, X, y, known, type(self).__name__)
+        if begun is None:
+            scaling = self._scaling_for(X)
+            X = scaling(X)
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            prior = self.prior or default_prior(X, criterion.faithful)
+            setup = self._setup(criterion, labels, prior, Bound(), seed)
+            stream = begin_stream(setup, Samples(X, prior, n_jobs=self.n_jobs), labels)
+            begun = {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}
+        else:
+            begun = {**begun, "stream": begun["stream"].copy()}  # a batch that fails leaves the stream as it was
+            X = begun["scaling"](X)
+        take_in(begun["stream"], X, labels)
+        if not begun["stream"].has_begun:
+            raise ValueError("The first batch needs labelled samples of at least two classes.")
+        if is_due(begun["stream"], begun["last"]):
+            scaling = begun["scaling"]
+            self._remember(
+                {
+                    **state_of(begun["stream"], begun["setup"], begun["labels"]),
+                    "column_means_": scaling.means,
+                    "column_scales_": scaling.scales,
+                }
+            )
+            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            begun["last"] = begun["stream"].moments.seen
+        self._stream = begun
+
     def _fit(self, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
         """Return the fitted attributes; ``last`` is a dictionary to go on from."""
         criterion = criterion_named(self.criterion)
@@ -284,6 +362,28 @@ class SparLow(CallbackSupportMixin, Projector):
         if store is not None:
             samples = Parts(store, scaling, prior, views, n_jobs=self.n_jobs, drawn=drawn)
         del X
+        setup = self._setup(criterion, labels, prior, views, seed, last)
+        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+        beside = {**classes_beside(labels, y, len(samples)), **columns}
+        follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
+        passes = max(1, self.max_iter) if setup.solver.method == "online" else 0
+        try:
+            setup = learn_online(setup, samples, labels) if passes else setup
+            fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+        finally:
+            if store is not None:
+                samples.close()
+        if self._stands_aside() and self.max_iter and fitted["stop_reason_"] == "max_iter reached":
+            fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
+        if passes:
+            fitted |= {"n_iter_": passes, "stop_reason_": f"{passes} pass{'es' * (passes > 1)} over the samples"}
+        follower.close(fitted)
+        return {**fitted, **beside, "shrinkage_": setup.shrinkage}
+
+    def _setup(
+        self, criterion: Criterion, labels: Labels, prior: Prior, views: Bound, seed: int, last: Array | None = None
+    ) -> Setup:
+        """Return everything that is decided before learning begins; ``last`` is a dictionary to go on from."""
         solver = self._whole("solver")
         nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
@@ -291,7 +391,7 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError(
                 f"n_atoms={self.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit."
             )
-        setup = Setup(
+        return Setup(
             criterion=criterion,
             n_components=self.n_components,
             n_atoms=self.n_atoms,
@@ -310,18 +410,6 @@ class SparLow(CallbackSupportMixin, Projector):
             fixed_seed=seed if isinstance(self.random_state, Integral) else None,
             n_jobs=self.n_jobs,
         )
-        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-        beside = {**classes_beside(labels, y, len(samples)), **columns}
-        follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
-        try:
-            fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
-        finally:
-            if store is not None:
-                samples.close()
-        if self._stands_aside() and self.max_iter and fitted["stop_reason_"] == "max_iter reached":
-            fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
-        follower.close(fitted)
-        return {**fitted, **beside, "shrinkage_": shrinkage}
 
     def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
         """Return the early stopping in use, None for none."""

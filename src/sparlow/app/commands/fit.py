@@ -20,6 +20,7 @@ from ...views import Patches, Views
 from ..arguments import add_data, add_model, build_model, views_of
 from ..confidence import Prepare, held_out_unlikeness
 from ..dataset import DataError, Dataset
+from ..large import add_memory, is_large, on_cluster, read_large, within_memory
 from ..outputs import writable
 from ..photographs import Pictures, Recipe, at_rest, photographs_in
 from ..photographs import learn as learn_features
@@ -36,6 +37,7 @@ EXAMPLES = """\
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
   sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
+  sparlow fit big.npy --labels y.npy --memory 2GB -o big.sparlow    # a file larger than memory
 
 Pictures of one size from 8 to 128 pixels a side have local codes, those of their patches (--whole: codes of whole
 pictures). From a folder of larger pictures, or of different sizes, features are learned first and kept in the same
@@ -55,10 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model(parser)
     add_data(parser)
+    large = add_memory(parser)
+    large.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a Dask scheduler, such as tcp://host:8786, whose workers find DATA under the same path",
+    )
+    large.add_argument(
+        "--checkpoint", metavar="FILE", help="keep each step in this file, and go on from it if it is there"
+    )
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, learn, save."""
+    with within_memory(arguments):
+        return _run(arguments, terminal)
+
+
+def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = writable(arguments.output, arguments.data)
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
@@ -69,11 +85,17 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     terminal.note(describe(dataset))
     began = time.perf_counter()
     with Interrupts(terminal) as interrupts:
-        learn(model, dataset, terminal, interrupts)
+        with on_cluster(arguments.scheduler, dataset, arguments.data) as samples:
+            learn(model, samples, terminal, interrupts)
         seconds = time.perf_counter() - began
         whole = Pipeline([*before, ("sparlow", model)]) if before else model
         data = summary(dataset)
-        if arguments.likeness and not interrupts.came and model.stop_reason_ != "interrupted":
+        if (
+            arguments.likeness
+            and not is_large(arguments)
+            and not interrupts.came
+            and model.stop_reason_ != "interrupted"
+        ):
             terminal.stage("measuring how like the training samples held-out ones are")
             with interrupts.allowed(), warnings.catch_warnings(action="ignore"):  # the fit has said what there is
                 measured = held_out_unlikeness(model, dataset, anew)
@@ -124,6 +146,8 @@ def prepared(
             raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
         dataset = read_data(arguments, arguments.data, start, terminal)
         return dataset, [] if start.before is None else start.before.steps, None
+    if is_large(arguments):
+        return read_large(arguments), [], None
     pictures = photographs(arguments, terminal)
     if pictures is not None:
         terminal.stage(f"learning features of {len(pictures.files)} pictures")
@@ -194,7 +218,7 @@ def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Inte
             if not hasattr(model, "stop_reason_"):
                 said = "interrupted before the first step: there is no model to save yet."
                 raise UserError(said, INTERRUPTED) from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RuntimeError) as error:
             raise UserError(str(error), WORK_FAILED) from error
         finally:
             model.set_callbacks()

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ...files import replacing
+from ...parts import Local
 from ..arguments import add_data, add_output
-from ..dataset import Dataset
+from ..dataset import DataError, Dataset
+from ..large import add_memory, is_large, mapped, parts_of, within_memory
 from ..outputs import TABLES, writable, write_npy, write_npz, write_sparse
-from ..saved import read_data, read_model
+from ..saved import SavedModel, check_kin, read_data, read_model
 from ..terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
@@ -19,6 +22,7 @@ EXAMPLES = """\
   sparlow transform faces.sparlow faces/ -o embedding.npy
   sparlow transform faces.sparlow faces/ -o embedding.csv    # with a header, names of files and labels
   sparlow transform digits.sparlow new.npz --codes -o codes.npz
+  sparlow transform big.sparlow big.npy -o Z.npy    # a file larger than memory is read and written in parts
 
 FILE is .npy (the embedding), .npz (Z, and y and names if there are any), .csv or .parquet (columns z1, z2, …, name and
 label if there are any)."""
@@ -32,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
     add_output(parser)
     add_data(parser)
+    add_memory(parser)
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -43,6 +48,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if suffix not in (".npy", ".npz", *TABLES):
         raise UserError(f"{path.name}: the embedding is written as .npy, .npz, {', '.join(TABLES)}.")
     held = read_model(arguments.model)
+    if suffix == ".npy" and pathlib.Path(arguments.data).suffix.lower() == ".npy" and not arguments.codes:
+        with within_memory(arguments):
+            large = _large(arguments, held, path, terminal)
+        if large is not None:
+            return large
+    if is_large(arguments):
+        raise UserError("--memory reads a .npy file and writes a .npy file, not codes.")
     dataset = read_data(arguments, arguments.data, held, terminal)
     terminal.stage(f"embedding {len(dataset.X)} samples")
     if arguments.codes:
@@ -55,6 +67,37 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     what = "codes" if arguments.codes else "numbers"
     payload = {"output": str(path), "n_samples": n, "width": width, "codes": arguments.codes}
     terminal.result(payload, f"{path}: {n} samples, {width} {what} each")
+    return OK
+
+
+def _large(arguments: argparse.Namespace, held: SavedModel, path: pathlib.Path, terminal: Terminal) -> int | None:
+    """Embed a large file part by part, and write each part at once; None if the file is not large."""
+    try:
+        dataset = mapped(arguments.data)
+    except DataError:
+        if is_large(arguments):
+            raise
+        return None
+    parts = parts_of(dataset.X)
+    if parts is None or held.before is not None:
+        if is_large(arguments) and held.before is not None:
+            raise UserError("--memory is for models of samples as they are, not for pipelines.")
+        return None
+    check_kin(dataset, held, arguments.data)
+    store = Local(dataset.X)
+    out: Any = None
+    with replacing(path) as unfinished, terminal.progress("embedding", len(parts)) as step:
+        for rows in parts:
+            Z = held.embed(store.read(rows))
+            if out is None:
+                shape = (len(dataset.X), Z.shape[1])
+                out = np.lib.format.open_memmap(unfinished, "w+", Z.dtype, shape)
+            out[rows] = Z
+            out.flush()
+            step(f"{rows.stop} of {len(dataset.X)} samples")
+        del out
+    payload = {"output": str(path), "n_samples": shape[0], "width": shape[1], "codes": False}
+    terminal.result(payload, f"{path}: {shape[0]} samples, {shape[1]} numbers each")
     return OK
 
 

@@ -1,0 +1,131 @@
+"""From batches to fitted attributes: ``partial_fit``, and passes over mini-batches as a way to fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..coded import Samples
+from ..embedding import USUAL, Embedding
+from ..labels import Labels
+from ..online import Stream, indicators, kind_of
+from ..parts import Parts
+from .learning import Setup, factors_of, first_dictionary, n_components_of, regress
+
+Array = NDArray[Any]
+
+_BATCH = 1024  # samples of a batch of samples in memory
+_GROWTH = 1.1  # samples seen, relative to those of the last model, from which on there is a new one
+
+
+def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
+    """Return a stream that begins with the dictionary learned from samples; it has seen none of them."""
+    kind = kind_of(setup.criterion, labels.y is not None)
+    D = first_dictionary(setup, samples, labels)
+    n_targets = 0
+    if labels.classes is not None:
+        n_targets = len(labels.classes)
+    elif labels.targets is not None:
+        n_targets = labels.targets.shape[1]
+    return Stream(
+        criterion=setup.criterion,
+        kind=kind,
+        prior=setup.prior,
+        dictionary=D,
+        n_components=n_components_of(setup.criterion, setup.n_components, len(D), labels, "atoms"),
+        n_targets=n_targets,
+        beside=setup.whiten,
+        shrinkage=setup.shrinkage,
+        mu_coherence=setup.solver.mu_coherence,
+        mu_proximity=setup.mu_proximity,
+        seed=setup.seed,
+        n_jobs=setup.n_jobs,
+    )
+
+
+def take_in(stream: Stream, X: Any, labels: Labels) -> None:
+    """Give a batch to a stream."""
+    X = X.toarray() if hasattr(X, "toarray") else X
+    if labels.y is None and labels.targets is None:
+        stream.update(X, np.zeros((len(X), 0)), np.ones(len(X), bool))
+    else:
+        stream.update(X, *indicators(labels, stream.n_targets))
+
+
+def learn_online(setup: Setup, samples: Samples | Parts, labels: Labels) -> Setup:
+    """Learn the dictionary by passes over mini-batches; return the setup of the fit that ends with it.
+
+    Each of ``max_iter`` passes codes all samples once, in an order drawn by the seed; the fit that follows once more.
+    """
+    stream = begin_stream(setup, samples, labels)
+    rng = np.random.RandomState(setup.seed)
+    n = len(samples)
+    for _ in range(max(1, setup.max_iter)):
+        if isinstance(samples, Parts):
+            slices = samples.store.slices
+            batches = [np.arange(n)[slices[i]] for i in rng.permutation(len(slices))]
+        else:
+            order = rng.permutation(n)
+            batches = [np.sort(order[first : first + _BATCH]) for first in range(0, n, _BATCH)]
+        for rows in batches:
+            take_in(stream, samples.take(rows).X, labels.take(rows))
+    solver = dataclasses.replace(setup.solver, method="eliminate")
+    return dataclasses.replace(
+        setup, dictionary=stream.dictionary, n_atoms=None, max_iter=0, stopping=None, solver=solver
+    )
+
+
+def is_due(stream: Stream, last: int) -> bool:
+    """Return whether a new model is to be made: a tenth more samples were seen than for the last."""
+    seen = 0 if stream.moments is None else stream.moments.seen
+    return seen >= _GROWTH * last
+
+
+def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
+    """Return the fitted attributes of the model so far; ``labels`` say what the classes are."""
+    assert stream.moments is not None
+    coded, T = stream.reservoir()
+    W, weights, ridge, mean = stream.embedding()
+    coded = coded.weighted(weights)
+    embedding = Embedding(W, mean @ W)
+    dtype, D = coded.samples.dtype, stream.dictionary
+    Y = embedding(coded)
+    kept = Labels()
+    if labels.classes is not None:
+        kept = Labels(T.argmax(axis=1), labels.classes)
+    elif labels.targets is not None:
+        kept = Labels(targets=T)
+    state = {
+        "dictionary_": D.astype(dtype),
+        "projection_": W.astype(dtype),
+        "forms_": None,
+        "n_components_": Y.shape[1],
+        "n_atoms_": len(D),
+        "weights_": weights,
+        "ridge_": ridge,
+        "ridges_": USUAL if stream.beside else (np.nan, np.inf),
+        "mu_proximity_": stream.mu_proximity,
+        "shrinkage_": stream.shrinkage,
+        "criterion_": stream.criterion,
+        "prior_": stream.prior,
+        "embedding_": Y.astype(dtype, copy=False),
+        "n_samples_seen_": stream.moments.seen,
+        "n_iter_": 1,
+        "best_iter_": 1,
+        "stop_reason_": "stream",
+        "history_": {},
+        "_centre": embedding.centre,
+        "_views": setup.views,
+        "_epsilon": setup.views.epsilon,
+        "_training": kept,
+        "_votes": None,
+    }
+    state |= factors_of(coded, W, D, dtype)
+    if labels.classes is not None:
+        state["classes_"] = labels.classes
+    if stream.criterion.targets:
+        state["regression_"] = regress(Y, kept)
+    return state
