@@ -93,7 +93,7 @@ class LaplacianEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def transform(self, X: Any) -> Array:
-        """The Nyström extension to new samples.
+        """Return the Nyström extension to new samples.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class LaplacianEigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.asarray(mean / self.eigenvalues_)
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """The embedding of the training samples themselves.
+        """Return the embedding of the training samples themselves.
 
         Parameters
         ----------

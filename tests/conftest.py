@@ -1,10 +1,13 @@
-"""Pictures without a screen, closed after each test; the same property examples on every run; a fitted model."""
+"""Pictures without a screen, closed after each test; the same property examples on every run; a model; a browser."""
 
+import shutil
 import signal
 
 import matplotlib
 import pytest
 from hypothesis import settings
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
 
 from tests import digits
 
@@ -42,3 +45,23 @@ def _patient_terminal():
 def fitted():
     """LDA-SparLow of 150 digits; not to be fitted again."""
     return digits.small().fit(digits.X, digits.Y)
+
+
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
+         "--disable-component-update", "--no-first-run", "--window-size=1280,1100"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    programs = [next(filter(None, map(shutil.which, names)), None)
+                for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))]  # fmt: skip
+    if None in programs:
+        pytest.fail("The tests of pages need a browser: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(programs[1]))
+    yield driver
+    driver.quit()

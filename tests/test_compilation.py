@@ -39,6 +39,7 @@ def test_where_nothing_can_be_kept_the_library_works_and_says_so_once(prepare, t
     done = subprocess.run([sys.executable, "-c", USE.format(prepare=prepare)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]
+    assert done.stderr.count("SparLow is compiling, once, about") == 1
 
 
 def test_functions_of_a_session_are_compiled_without_a_word():

@@ -393,3 +393,36 @@ def test_fewer_neighbours_in_small_sets(n, k):
     ours, named = (SDA(k=given).bind(samples, y).below for given in (None, k))
     np.testing.assert_array_equal(ours.graph.toarray(), named.graph.toarray())
     assert not np.array_equal(ours.graph.toarray(), SDA(k=k + 1).bind(samples, y).below.graph.toarray())
+
+
+def test_class_weights_count_like_repeated_samples():
+    rng = np.random.default_rng(0)
+    X, y, times = rng.normal(size=(40, 6)), rng.integers(0, 3, 40), np.array([1, 3, 2])
+    again = np.repeat(np.arange(40), times[y])
+    weighted, repeated = LDA(class_weight=(1, 3, 2)).bind(X, y), LDA().bind(X[again], y[again])
+    for ours, theirs in zip(weighted.matrices(Rows(X)), repeated.matrices(Rows(X[again])), strict=True):
+        np.testing.assert_allclose(40 * ours, len(again) * theirs, atol=1e-10)
+    ours = weighted.balanced(weighted.value(Rows(X), np.eye(6)[:, :2])).above.form(X)
+    theirs = repeated.balanced(repeated.value(Rows(X[again]), np.eye(6)[:, :2])).above.form(X[again])
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    unlike = [TraceQuotient(LDA(class_weight=weights)).fit(X, y).components_ for weights in (None, (1, 3, 2))]
+    same = TraceQuotient("lda").fit(X[again], y[again]).components_
+    assert subspace_angles(unlike[1].T, same.T).max() < 1e-6 < subspace_angles(unlike[0].T, same.T).max()
+
+
+def test_balanced_classes_do_not_depend_on_their_number_of_samples():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 5)), np.repeat([0, 1, 2], 10)
+    more = np.r_[np.arange(30), np.arange(10)]  # the first class twice
+    once, twice = (LDA(class_weight="balanced").bind(X[rows], y[rows]) for rows in (np.arange(30), more))
+    for ours, theirs in zip(once.matrices(Rows(X)), twice.matrices(Rows(X[more])), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+def test_class_weights_are_checked():
+    for wrong in ("even", (1.0, -1.0), (), [1.0, 2.0]):
+        with pytest.raises(ValueError, match="class_weight of LDA must be"):
+            LDA(class_weight=wrong)
+    with pytest.raises(ValueError, match="class_weight has 2 numbers, but there are 3 classes"):
+        LDA(class_weight=(1.0, 2.0)).bind(np.eye(6), np.array([0, 0, 1, 1, 2, 2]))
+    assert SparLow("lda").set_params(criterion__class_weight="balanced").criterion.class_weight == "balanced"

@@ -4,14 +4,11 @@ import base64
 import io
 import json
 import re
-import shutil
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from sklearn.datasets import load_digits
@@ -29,24 +26,6 @@ from sparlow.views import Patches
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:240], DIGITS.target[:240]
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
-         "--disable-component-update", "--no-first-run", "--window-size=1280,1100"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    programs = [next(filter(None, map(shutil.which, names)), None)
-                for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))]  # fmt: skip
-    if None in programs:
-        pytest.fail("The tests of pages need a browser: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(programs[1]))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")

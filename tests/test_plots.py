@@ -146,3 +146,14 @@ def test_stacks_are_images_and_one_image_is_explained():
         plots.images(stack.reshape(4, 15))
     with pytest.raises(ValueError, match=r"of one image, of 15 pixels, and its 4 codes, got 30 and 8"):
         plots.explanation(stack[:2].reshape(2, 15), stack.reshape(4, 15), np.ones((2, 4)), (3, 5))
+
+
+def test_spectrum_marks_where_the_held_out_score_is_flat():
+    found = {"n_components": [1, 2, 3, 4], "quotient": [9.0, 5.0, 1.0, 0.9], "held_out": [0.5, 0.9, np.nan, 0.91],
+             "error": [0.05, 0.02, np.nan, 0.02]}  # fmt: skip
+    quotient, score = plots.spectrum(found)
+    assert quotient.lines[0].get_ydata().tolist() == found["quotient"]
+    assert score.lines[0].get_xdata().tolist() == [1, 2, 4]
+    assert score.lines[1].get_xdata()[0] == 2
+    assert score.get_legend().get_texts()[0].get_text() == "flat from 2 on"
+    assert len(plots.spectrum({**found, "held_out": [np.nan] * 4})) == 1

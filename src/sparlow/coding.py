@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array, refuse_unsound
 from .derivative import (
     Atoms,
     dense_chunk,
@@ -31,7 +31,7 @@ from .derivative import (
     sparse_products,
 )
 from .messages import warn
-from .parallel import Threads, chunks, frozen, uninterrupted
+from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
 from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
@@ -155,8 +155,11 @@ class Coder:
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
         parts = chunks(n, max(atoms.D.shape))
-        if len(parts) == 1:
+        if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
+        elif len(parts) == 1:
+            with one_blas_thread():
+                results = [uninterrupted(code, parts[0])]
         else:
             with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
                 results = list(threads.map(code, parts))
@@ -187,7 +190,6 @@ class Coder:
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
         if sp.issparse(X):
             X = sp.csr_array(X)
-            X.check_format(full_check=True)
         if X.shape[1] != self.dictionary.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."
@@ -280,7 +282,7 @@ def pullback(
 ) -> Array:
     """Compute the gradient with respect to the dictionary, given W = ∂f/∂Φ at Φ = encode(X, D).
 
-    For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q,
+    For a sample with support Λ let K = D_Λ D_Λᵀ + diag g″(φ_Λ) and β = K⁻¹ w_Λ. With the β in the rows of a sparse Q::
 
         ∇_D f = QᵀX − (QᵀΦ + ΦᵀQ) D.
 
@@ -392,12 +394,12 @@ def _check_tol(tol: float | None) -> float | None:
 
 
 def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csr_array:
+    refuse_unsound(codes, name)
     if not sp.issparse(codes):
         codes = np.asarray(codes)
     if codes.shape != shape:
         raise ValueError(f"{name} must have shape {shape} (samples × atoms), got {codes.shape}.")
     out = sp.csr_array(codes, dtype=dtype)
-    out.check_format(full_check=True)
     if not (out.has_canonical_format and np.all(out.data)):
         out = out.copy()
         out.sum_duplicates()
@@ -408,7 +410,7 @@ def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) ->
 
 
 def _infeasible(prior: Prior, codes: sp.csr_array) -> Array:
-    """Samples with a negative code where the prior allows none."""
+    """Return the samples with a negative code where the prior allows none."""
     negative = sp.csr_array((codes.data < 0, codes.indices, codes.indptr), shape=codes.shape)
     return prior.positive & (np.array(negative.sum(axis=1)).ravel() > 0)
 
@@ -422,7 +424,7 @@ def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior
 
 
 def _prior_numbers(prior: Prior, r: int) -> tuple[Array, Array, Array, bool]:
-    """Parameters, ∂g(0) with finite ends, and whether a code is on even where the data say nothing: 0 ∉ ∂g(0)."""
+    """Return parameters, ∂g(0) with finite ends, and whether a code is on where the data say nothing: 0 ∉ ∂g(0)."""
     parameters, low, high = checked_numbers(prior, r)
     dense = bool(np.any((low > 0) | (high < 0)))
     return parameters, np.maximum(low, -_kernels.FAR), np.minimum(high, _kernels.FAR), dense
@@ -453,7 +455,7 @@ def _nothing(n: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
 
 
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
-    """Whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
+    """Return whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
     largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
     in_range = largest == 0 or 1e-20 < largest < 1e20
     return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array
 from .parallel import Threads, chunks, frozen
 from .priors import Prior, checked_numbers
 
@@ -52,7 +52,7 @@ class Atoms:
 
 
 def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
-    """Some rows as a plain array, small enough in value that squares do not overflow."""
+    """Return some rows as a plain array, small enough in value that squares do not overflow."""
     part = X[rows]
     dense = np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
     limit = 1e18 if D.dtype == np.float32 else 1e150
@@ -64,13 +64,13 @@ def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
 
 
 def map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
-    """A scalar function of the prior, of each stored code."""
+    """Return a scalar function of the prior, of each stored code."""
     indices = codes.indices.astype(np.int32, copy=False)
     return _kernels.map_scalar(function, *frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
 
 
 def rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:
-    """``indptr, indices, data`` of some rows, for a kernel."""
+    """Return ``indptr, indices, data`` of some rows, for a kernel."""
     indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
     entries = slice(indptr[0], indptr[-1])
     indices = matrix.indices[entries].astype(np.int32, copy=False)
@@ -78,7 +78,7 @@ def rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tup
 
 
 def gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
-    """A function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
+    """Return a function that gives the entries of ∂f/∂Φ on the support of some rows of the codes."""
     n, r = codes.shape
     dtype = codes.dtype
     if isinstance(gradient, (tuple, list)) and len(gradient) in (2, 3) and np.ndim(gradient[0]) == 2:
@@ -100,7 +100,7 @@ def gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Ar
 
 
 def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
-    """The entries of a matrix on the support of some rows of the codes, as a function of the rows."""
+    """Return the entries of a matrix on the support of some rows of the codes, as a function of the rows."""
     full = check_array(gradient, accept_sparse="csr", dtype=codes.dtype, input_name="gradient")
     if full.shape != codes.shape:
         raise ValueError(f"gradient must have shape {codes.shape} like the codes, got {full.shape}.")
@@ -137,7 +137,7 @@ def solved(
 
 
 def solve_woodbury(D: Array, h: Array, w: Array) -> Array:
-    """(D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
+    """Solve (D Dᵀ + diag h)⁻¹ w for more atoms than dimensions: H⁻¹w − H⁻¹D (I + DᵀH⁻¹D)⁻¹ DᵀH⁻¹w."""
     scaled = D / np.sqrt(h)[:, None]
     inner = scaled.T @ scaled
     inner.flat[:: len(inner) + 1] += 1
@@ -147,7 +147,7 @@ def solve_woodbury(D: Array, h: Array, w: Array) -> Array:
 
 
 def sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
-    """QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
+    """Compute QᵀX − (QᵀΦ + ΦᵀQ) D by blocks of atoms, from the columns of Q and Φ."""
     r, m = D.shape
     places = np.arange(Q.nnz, dtype=Q.indptr.dtype)
     columns = sp.csr_array((places, Q.indices, Q.indptr), shape=Q.shape).tocsc()
@@ -176,7 +176,7 @@ def sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, thre
 def dense_products(
     X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]
 ) -> Array:
-    """Qᵀ(X − ΦD) − Φᵀ(QD), chunk by chunk with dense products: for supports so long that sparsity does not pay."""
+    """Compute Qᵀ(X − ΦD) − Φᵀ(QD) by chunks with dense products, for supports so long that sparsity does not pay."""
 
     def part(rows: slice) -> Array:
         q, phi = Q[rows].toarray(), codes[rows].toarray()

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from . import _kernels
 from . import neighbours as search
+from .checks import check_array, refuse_unsound
 from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
@@ -53,15 +53,14 @@ class Structure:
         if (self.factors is None) != (self.core is None):
             raise ValueError("A structure needs both factors and core, or neither.")
         if self.factors is not None and self.core is not None:
-            if sp.issparse(self.factors):
-                _check_format(self.factors, "factors")
+            refuse_unsound(self.factors, "factors")
             c = self.factors.shape[1]
             if self.factors.shape[0] != n or self.core.shape != (c, c):
                 shapes = f"{self.factors.shape} and {self.core.shape}"
                 raise ValueError(f"factors must have shape ({n}, c) and core (c, c), got {shapes}.")
 
     def __matmul__(self, Y: Array) -> Array:
-        """SY for a dense Y (n, l)."""
+        """Return SY for a dense Y (n, l)."""
         out = self.diagonal[:, None] * Y
         if self.graph is not None:
             out += self.graph @ Y
@@ -70,7 +69,7 @@ class Structure:
         return out
 
     def __add__(self, other: Structure) -> Structure:
-        """The sum; factors of both are put side by side."""
+        """Return the sum; factors of both are put side by side."""
         graph = self.graph if other.graph is None else other.graph if self.graph is None else self.graph + other.graph
         if self.factors is None or other.factors is None:
             factors, core = (self.factors, self.core) if other.factors is None else (other.factors, other.core)
@@ -80,7 +79,7 @@ class Structure:
         return Structure(self.diagonal + other.diagonal, graph, factors, core)
 
     def __mul__(self, factor: float) -> Structure:
-        """A multiple of S."""
+        """Return a multiple of S."""
         if np.ndim(factor) or not isinstance(factor, (numbers.Real, np.ndarray)):
             return NotImplemented
         return Structure(
@@ -94,7 +93,7 @@ class Structure:
     __array_ufunc__ = None  # so that numbers of numpy leave the product to it
 
     def form(self, codes: Any, n_jobs: int | None = None) -> Array:
-        """ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""
+        """Return ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""
         if not sp.issparse(codes):
             dense = np.asarray(codes, np.float64)
             return _symmetric(dense.T @ (self @ dense))
@@ -117,20 +116,11 @@ def _check_indices(graph: Any, n: int) -> None:
         raise TypeError(f"graph must be a sparse matrix, got {type(graph).__name__}.")
     if graph.shape != (n, n):
         raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {graph.shape}.")
-    _check_format(graph, "graph")
-
-
-def _check_format(matrix: Any, name: str) -> None:
-    """Refuse a sparse matrix with indices outside of its shape."""
-    matrix = matrix if matrix.format in ("csr", "csc") else sp.csr_array(matrix)
-    try:
-        matrix.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a valid sparse matrix: {error}.") from error
+    refuse_unsound(graph, "graph")
 
 
 def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
-    """A multiple of a graph, which shares its edges but not their weights."""
+    """Return a multiple of a graph, which shares its edges but not their weights."""
     return sp.csr_array((graph.data * factor, graph.indices, graph.indptr), shape=graph.shape)
 
 
@@ -139,7 +129,7 @@ def _symmetric(matrix: Array) -> Array:
 
 
 def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_array, threads: Threads) -> Array:
-    """Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples, for a symmetric graph."""
+    """Compute Φᵀ(diag + graph)Φ as a sum over a fixed number of blocks of samples, for a symmetric graph."""
     n, r = codes.shape
     graph = None if graph is None else sp.csr_array(graph)
     indptr, indices = codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False)
@@ -168,26 +158,27 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
 
 
 def centring(n: int, known: Array | None = None) -> Structure:
-    """Π = I − 11ᵀ/n; with a mask ``known`` of shape (n,) that of the samples it marks, zero elsewhere."""
+    """Return Π = I − 11ᵀ/n; with a mask ``known`` (n,) that of the samples it marks, zero elsewhere."""
     marks = np.ones(n) if known is None else np.asarray(known, float)
     return Structure(marks, None, marks[:, None], np.array([[-1.0 / marks.sum()]]))
 
 
 def class_means(labels: Array, n_classes: int) -> sp.csr_array:
-    """The matrix N (n, c) with NᵀY the class means; unlabelled samples (−1) have empty rows."""
+    """Return the matrix N (n, c) with NᵀY the class means; unlabelled samples (−1) have empty rows."""
     rows = np.flatnonzero(labels >= 0)
     counts = np.bincount(labels[rows], minlength=n_classes)
     return sp.csr_array((1.0 / counts[labels[rows]], (rows, labels[rows])), shape=(len(labels), n_classes))
 
 
-def between_classes(labels: Array, weights: Array | None = None) -> Structure:
-    """Between-class scatter Σ over pairs c < d of (n_c n_d / n) w_cd (μ_c − μ_d)(μ_c − μ_d)ᵀ.
+def between_classes(labels: Array, weights: Array | None = None, class_weights: Array | None = None) -> Structure:
+    """Return the between-class scatter Σ over pairs c < d of (n_c n_d / n) w_cd (μ_c − μ_d)(μ_c − μ_d)ᵀ.
 
-    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1).
+    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1). Class weights ω (c,)
+    count each sample of class c ω_c times: n_c becomes ω_c n_c, and n their sum.
     """
-    known = labels[labels >= 0]
-    counts = np.bincount(known).astype(float)
-    pairs = np.outer(counts, counts) / len(known)
+    counts = np.bincount(labels[labels >= 0]).astype(float)
+    masses = counts if class_weights is None else class_weights * counts
+    pairs = np.outer(masses, masses) / masses.sum()
     if weights is not None:
         pairs = pairs * weights
     np.fill_diagonal(pairs, 0)
@@ -195,14 +186,16 @@ def between_classes(labels: Array, weights: Array | None = None) -> Structure:
     return Structure(np.zeros(len(labels)), None, class_means(labels, len(counts)), core)
 
 
-def within_classes(labels: Array) -> Structure:
-    """Within-class scatter I − MMᵀ on the labelled samples."""
+def within_classes(labels: Array, class_weights: Array | None = None) -> Structure:
+    """Return the within-class scatter I − MMᵀ on the labelled samples; class weights (c,) multiply that of a class."""
     counts = np.bincount(labels[labels >= 0]).astype(float)
-    return Structure((labels >= 0).astype(float), None, class_means(labels, len(counts)), -np.diag(counts))
+    each = np.ones(len(counts)) if class_weights is None else np.asarray(class_weights, float)
+    diagonal = np.where(labels >= 0, each[labels], 0.0)
+    return Structure(diagonal, None, class_means(labels, len(counts)), -np.diag(each * counts))
 
 
 def outer(targets: Array) -> Structure:
-    """T Tᵀ for targets T (n, d)."""
+    """Return T Tᵀ for targets T (n, d)."""
     return Structure(np.zeros(len(targets)), None, targets, np.eye(targets.shape[1]))
 
 
@@ -231,7 +224,7 @@ def checked_graph(graph: Any, n: int) -> sp.csr_array:
 
 
 def joined(n: int, rows: Array, columns: Array, weights: Array) -> sp.csr_array:
-    """A symmetric graph: an edge where either end names the other ("or")."""
+    """Return a symmetric graph: an edge where either end names the other ("or")."""
     graph = sp.csr_array((weights.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
     return sp.csr_array(graph.maximum(graph.T))
 
@@ -260,14 +253,14 @@ def _root_mean_square(distances: Array) -> float:
 
 
 def laplacian(graph: sp.csr_array) -> Structure:
-    """L = degree − adjacency, scaled to mean degree 1, so that its weight means the same for any n and k."""
+    """Return L = degree − adjacency, scaled to mean degree 1, so that its weight means the same for any n and k."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     mean = degrees.mean() if degrees.any() else 1.0
     return Structure(degrees / mean, _times(graph, -1.0 / mean))
 
 
 def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: float = 1e-6) -> Array:
-    """Memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
+    """Return memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
 
     F = (1 − α)(I − αS)⁻¹T with S = V^(−½)WV^(−½), T one-hot divided by the class's number of labels and
     α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
@@ -287,7 +280,7 @@ def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: flo
 
 
 def strangers(graph: sp.csr_array) -> Structure:
-    """Lᴺ, the Laplacian of all pairs that the 0/1 ``graph`` does not join: nI − 11ᵀ − L, scaled to mean degree 1."""
+    """Return Lᴺ, the Laplacian of all pairs that the 0/1 ``graph`` does not join: nI − 11ᵀ − L, to mean degree 1."""
     n = graph.shape[0]
     ones = sp.csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape)
     degrees = np.asarray(ones.sum(axis=1)).ravel()

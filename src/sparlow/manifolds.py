@@ -24,34 +24,34 @@ class Manifold(ABC):
 
     @abstractmethod
     def inner(self, point: Point, a: Point, b: Point) -> float:
-        """⟨a, b⟩ at ``point``."""
+        """Return ⟨a, b⟩ at ``point``."""
 
     @abstractmethod
     def project(self, point: Point, vector: Point) -> Point:
-        """The tangent part of an ambient vector."""
+        """Return the tangent part of an ambient vector."""
 
     @abstractmethod
     def gradient(self, point: Point, euclidean: Point) -> Point:
-        """The Riemannian gradient: the tangent vector g with ⟨g, ξ⟩ = euclidean · ξ for every tangent ξ."""
+        """Return the Riemannian gradient: the tangent vector g with ⟨g, ξ⟩ = euclidean · ξ for every tangent ξ."""
 
     @abstractmethod
     def retract(self, point: Point, step: Point) -> Point:
-        """The point reached from ``point`` along ``step``, exact to first order."""
+        """Return the point reached from ``point`` along ``step``, exact to first order."""
 
     @abstractmethod
     def transport(self, point: Point, step: Point, reached: Point, vector: Point) -> Point:
-        """``vector`` carried along ``step`` to the tangent space at ``reached`` = retract(point, step)."""
+        """Carry ``vector`` along ``step`` to the tangent space at ``reached`` = retract(point, step)."""
 
     @abstractmethod
     def combine(self, a: float, x: Point, b: float, y: Point) -> Point:
-        """a·x + b·y of two tangent vectors at the same point."""
+        """Return a·x + b·y of two tangent vectors at the same point."""
 
     @abstractmethod
     def random_point(self, rng: np.random.Generator) -> Point:
-        """A point drawn at random."""
+        """Draw a point at random."""
 
     def norm(self, point: Point, vector: Point) -> float:
-        """√⟨v, v⟩."""
+        """Return √⟨v, v⟩."""
         return math.sqrt(max(0.0, self.inner(point, vector, vector)))
 
 
@@ -73,19 +73,19 @@ class Spheres(_Single):
         return float(np.vdot(a, b))
 
     def project(self, point: Point, vector: Point) -> Point:
-        """ξ − d(d·ξ)."""
+        """Return ξ − d(d·ξ)."""
         return vector - point * np.einsum("ij,ij->i", point, vector)[:, None]
 
     def gradient(self, point: Point, euclidean: Point) -> Point:
         return self.project(point, euclidean)
 
     def retract(self, point: Point, step: Point) -> Point:
-        """(d + ξ)/‖d + ξ‖."""
+        """Return (d + ξ)/‖d + ξ‖."""
         y = point + step
         return y / np.linalg.norm(y, axis=1, keepdims=True)
 
     def transport(self, point: Point, step: Point, reached: Point, vector: Point) -> Point:
-        """(I − yyᵀ/‖y‖²)ξ/‖y‖ with y = d + step, the derivative of the retraction (errata 5)."""
+        """Return (I − yyᵀ/‖y‖²)ξ/‖y‖ with y = d + step, the derivative of the retraction (errata 5)."""
         return self.project(reached, vector) / np.linalg.norm(point + step, axis=1, keepdims=True)
 
     def random_point(self, rng: np.random.Generator) -> Point:
@@ -106,19 +106,19 @@ class Grassmann(_Single):
         return 2 * float(np.vdot(a, b))
 
     def project(self, point: Point, vector: Point) -> Point:
-        """H = V − U(UᵀV)."""
+        """Return H = V − U(UᵀV)."""
         return vector - point @ (point.T @ vector)
 
     def gradient(self, point: Point, euclidean: Point) -> Point:
         return self.project(point, euclidean) / 2
 
     def retract(self, point: Point, step: Point) -> Point:
-        """The orthogonal factor of U + H, triangular factor with positive diagonal."""
+        """Return the orthogonal factor of U + H, triangular factor with positive diagonal."""
         Q, R = np.linalg.qr(point + step)
         return Q * np.where(np.diag(R) < 0, -1.0, 1.0).astype(Q.dtype)
 
     def transport(self, point: Point, step: Point, reached: Point, vector: Point) -> Point:
-        """The projection on the tangent space at the point reached."""
+        """Return the projection on the tangent space at the point reached."""
         return self.project(reached, vector)
 
     def random_point(self, rng: np.random.Generator) -> Point:

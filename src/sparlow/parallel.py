@@ -63,7 +63,7 @@ class Threads:
         self._interrupts.close()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
-        """Results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
+        """Return results in the order of the chunks; only a few are computed ahead of the reader, to bound memory."""
         for result in self._results(function, chunks):
             self._interrupts.heed()
             yield result
@@ -113,7 +113,7 @@ class _Interrupts:
         _Interrupts.came = True
 
     def heed(self) -> None:
-        """Hand on an interrupt that came."""
+        """Raise an interrupt that came."""
         if self._main and _Interrupts.came:
             _Interrupts.came = False
             _Interrupts.handler(signal.SIGINT, None)
@@ -123,6 +123,59 @@ class _Interrupts:
         if self._ours:
             signal.signal(signal.SIGINT, _Interrupts.handler)
         self.heed()
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread in a block, or in a function that this decorates.
+
+    Products of matrices round otherwise with two threads than with one. With one, results have the same bits on any
+    machine with the same libraries and instructions, whatever its number of cores. Work is shared by ``n_jobs``.
+    """
+    number = None
+    try:
+        with _undisturbed():
+            number = _hold_blas()
+        yield
+    finally:
+        if number is not None:
+            with _undisturbed():
+                _release_blas(number)
+
+
+class Finishing:
+    """Let work that has come to its last part end although an interrupt comes.
+
+    Until :meth:`begin` is called interrupts are raised as ever. After that the first one is noted in ``came``, and a
+    second one is raised. Only in the main thread and where Python's own handler is in charge.
+    """
+
+    deferrable = True
+
+    def __init__(self) -> None:
+        self._begun = self._ours = False
+        self.came = False
+
+    def begin(self) -> None:
+        """Let the first interrupt from now on wait."""
+        self._begun = True
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle an interrupt."""
+        if self.came or not self._begun:
+            raise KeyboardInterrupt
+        self.came = True
+
+    def __enter__(self) -> Finishing:
+        main = threading.current_thread() is threading.main_thread()
+        self._ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._ours:
+            signal.signal(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -171,7 +224,7 @@ def _release_blas(number: int) -> None:
 
 
 def _let_any_thread_set() -> None:
-    """Newer versions of threadpoolctl heed only the thread that set OpenBLAS first, until told otherwise."""
+    """Allow any thread to set OpenBLAS: newer versions of threadpoolctl heed only the thread that set it first."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
@@ -183,13 +236,13 @@ def _blas() -> ThreadpoolController:
 
 
 def chunks(n: int, width: int) -> list[slice]:
-    """Slices of ``range(n)``, of a size that depends on nothing but the ``width`` of the arrays made for each row."""
+    """Return slices of ``range(n)``, of a size that depends only on the ``width`` of the arrays made for each row."""
     size = max(16, min(512, _CHUNK_NUMBERS // width))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def frozen(*arrays: Array) -> tuple[Any, ...]:
-    """Read-only views: one compiled kernel then serves arrays that are writeable, read-only or memory-mapped."""
+    """Return read-only views: one compiled kernel then serves writeable, read-only and memory-mapped arrays."""
     views = tuple(np.asarray(array).view() for array in arrays)
     for view in views:
         view.flags.writeable = False

@@ -13,7 +13,16 @@ from . import explanations
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["curves", "embedding", "explanation", "images", "local_atoms", "local_explanation", "local_factors"]
+__all__ = [
+    "curves",
+    "embedding",
+    "explanation",
+    "images",
+    "local_atoms",
+    "local_explanation",
+    "local_factors",
+    "spectrum",
+]
 
 
 def _pyplot() -> Any:
@@ -32,7 +41,7 @@ def images(
     signed: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Vectors as a grid of images, each scaled to its own range.
+    """Draw vectors as a grid of images, each scaled to its own range.
 
     Parameters
     ----------
@@ -74,7 +83,7 @@ def images(
 def explanation(
     image: ArrayLike, dictionary: ArrayLike, code: Any, shape: tuple[int, int], *, n_atoms: int = 6
 ) -> list[Axes]:
-    """An image, its reconstruction φD, and the atoms that explain it most, with their codes.
+    """Draw an image, its reconstruction φD, and the atoms that explain it most, with their codes.
 
     With ``views`` the codes are means over the moved copies, and the reconstruction is as blurred as their mean.
 
@@ -242,7 +251,7 @@ def embedding(
     legend: bool | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """An embedding of two or three dimensions as a scatter plot, a colour for each class or a scale of them.
+    """Draw an embedding of two or three dimensions as a scatter plot, coloured by class or by target.
 
     Up to ten classes differ by colour alone, more by colour and marker: seventy combinations, then they repeat. More
     than twenty are named in the picture, where a legend would be too long to be read.
@@ -318,7 +327,7 @@ def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
 
 
 def _legend(ax: Axes, count: int, own: bool) -> None:
-    """Beside the picture, in columns of about eighteen; room for it is made in a figure of our ``own`` only."""
+    """Put the legend beside the picture, in columns of about eighteen; a figure of our ``own`` makes room for it."""
     columns = -(-count // 18)
     holder: Any = ax
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.08 if ax.name == "3d" else 1.0, 0.5)}
@@ -338,7 +347,7 @@ def _legend(ax: Axes, count: int, own: bool) -> None:
 def curves(
     history: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """Training curves: the quotient on the samples learned from, and the score on the held-out ones.
+    """Draw the quotient on the samples learned from, and the score on the held-out ones, over the steps.
 
     Parameters
     ----------
@@ -370,6 +379,55 @@ def curves(
         name = f"best: step {steps[best]:.0f}" if label is None else None
         axes[1].plot(steps[best], score[best], "*", label=name, **mark)
         axes[1].set(xlabel="step", ylabel="held-out score")
+    for axis in axes[:panels]:
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        if axis.get_legend_handles_labels()[1]:
+            axis.legend(frameon=False, fontsize=8)
+    axes[0].figure.tight_layout()
+    return axes
+
+
+def spectrum(
+    found: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
+) -> list[Axes]:
+    """Draw what each component adds, and mark the number from which on the held-out score is flat.
+
+    The mark is at the smallest number of components whose held-out score is within one standard error of the best.
+
+    Parameters
+    ----------
+    found : dict of arrays
+        ``SparLow.spectrum_``. Without a held-out part there is one panel only.
+    label : str, optional
+        A name, to tell the curves of several models on the same axes apart.
+    ax : sequence of two Axes, optional
+        Where to draw; as this function returned them, to add the curves of another model.
+
+    Returns
+    -------
+    axes : list of Axes
+        For the quotient of each component, and for the held-out score of the first ones.
+
+    """
+    names = ("n_components", "quotient", "held_out", "error")
+    counts, quotient, score, error = (np.asarray(found[name], float) for name in names)
+    tried = np.isfinite(score)
+    panels = 2 if tried.any() else 1
+    if ax is None:
+        ax = _pyplot().subplots(1, panels, figsize=(4.4 * panels, 3.2), squeeze=False)[1][0]
+    axes: list[Any] = list(ax)
+    (line,) = axes[0].plot(counts, quotient, "o-", markersize=3, label=label)
+    axes[0].set(xlabel="component", ylabel="its quotient, training samples", ylim=(0, None))
+    if panels == 2:
+        colour, spread = line.get_color(), np.nan_to_num(error)
+        best = int(np.flatnonzero(tried)[np.argmax(score[tried])])
+        flat = int(np.flatnonzero(tried & (np.nan_to_num(score, nan=-np.inf) >= score[best] - spread[best]))[0])
+        axes[1].plot(counts[tried], score[tried], "o-", markersize=3, color=colour, label=label)
+        axes[1].fill_between(counts[tried], (score - spread)[tried], (score + spread)[tried], color=colour, alpha=0.2)
+        name = f"flat from {counts[flat]:.0f} on" if label is None else None
+        axes[1].axvline(counts[flat], color=colour, ls="--", lw=1, label=name)
+        axes[1].set(xlabel="number of components", ylabel="held-out score")
     for axis in axes[:panels]:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)

@@ -36,7 +36,7 @@ def subtract_multiple(y, alpha, x, n):
 
 @part
 def lengthened(array, used, room):
-    """A longer array with the first ``used`` entries of this one."""
+    """Return a longer array with the first ``used`` entries of this one."""
     longer = np.empty(room, array.dtype)
     for s in range(used):
         longer[s] = array[s]
@@ -45,7 +45,7 @@ def lengthened(array, used, room):
 
 @part
 def extend_factor(K, support, curv, k, L, kept, kept_curv, n_kept, floor, dependent):
-    """Cholesky LLᵀ of ``K[support, support] + diag(curv)``; rows that the last factor shares with this one are reused.
+    """Extend the Cholesky factor LLᵀ of ``K[support, support] + diag(curv)``, reusing rows of the last factor.
 
     ``L[i, i]`` holds the inverse pivot. Pivots below ``floor``, the rounding error of K, are raised to it: the factor
     of a slightly larger, positive definite matrix, so that a step solved with it is still one of descent. The factor
@@ -128,7 +128,7 @@ def shrink_factor(L, kept, kept_curv, n_kept, stays, cosines, sines):
 
 @part
 def _rotate_out(L, i, n, cosines, sines):
-    """The factor without row i: each later row moves up, Givens rotations of columns make it triangular again."""
+    """Remove row i from the factor: later rows move up, and Givens rotations of columns make it triangular again."""
     for j in range(i + 1, n):
         old, new = L[j], L[j - 1]
         for t in range(i):

@@ -22,7 +22,7 @@ def insert(distance, word, nearest, distances):
 
 @kernel
 def nearest_words(products, half_norms, k):
-    """The k words of least ½‖b‖² − x·b, nearest first, given products x·b (n, r) and half_norms ½‖b‖² (r,)."""
+    """Return the k words of least ½‖b‖² − x·b, nearest first, from products x·b (n, r) and half_norms ½‖b‖² (r,)."""
     n, r = products.shape
     nearest = np.zeros((n, k), np.int32)
     distances, line = np.empty(k, np.float32), np.empty(r, np.float32)
@@ -66,7 +66,7 @@ def factor_and_solve(C, w):
 
 @kernel
 def local_weights(X, words, nearest, ridge):
-    """Weights (n, k) that add up to one and rebuild x from its nearest words: argmin ‖x − wB‖² + ridge·tr(C)‖w‖².
+    """Return weights (n, k) of sum one that rebuild x from its nearest words: argmin ‖x − wB‖² + ridge·tr(C)‖w‖².
 
     C = (B − x)(B − x)ᵀ; the minimiser is proportional to the solution of (C + ridge·tr(C) I) w = 1. A descriptor that
     equals all of its words has equal weights.
@@ -105,7 +105,7 @@ def add_to_words(X, nearest, sums, counts):
 
 @kernel
 def pool_max(indptr, indices, data, cells, out):
-    """out[c, j] = the largest of the codes j of the descriptors in cell c, and zero; ``cells`` (n, levels)."""
+    """Set out[c, j] to the largest of the codes j of the descriptors in cell c, and zero; ``cells`` (n, levels)."""
     for i in range(indptr.shape[0] - 1):
         for level in range(cells.shape[1]):
             row = out[cells[i, level]]
@@ -115,7 +115,7 @@ def pool_max(indptr, indices, data, cells, out):
 
 @kernel
 def pool_sum(indptr, indices, data, cells, out):
-    """out[c, j] = the sum of the codes j of the descriptors in cell c; ``cells`` (n, levels)."""
+    """Set out[c, j] to the sum of the codes j of the descriptors in cell c; ``cells`` (n, levels)."""
     for i in range(indptr.shape[0] - 1):
         for level in range(cells.shape[1]):
             row = out[cells[i, level]]
@@ -125,7 +125,7 @@ def pool_sum(indptr, indices, data, cells, out):
 
 @kernel
 def intersections(row, indptr, indices, data, out):
-    """out[i] = Σⱼ min(rowⱼ, yᵢⱼ) over the stored entries of the sparse yᵢ; both without negative entries."""
+    """Set out[i] = Σⱼ min(rowⱼ, yᵢⱼ) over the stored entries of the sparse yᵢ; both without negative entries."""
     for i in range(indptr.shape[0] - 1):
         total = 0.0
         for s in range(indptr[i], indptr[i + 1]):

@@ -52,7 +52,7 @@ _MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
 
 @part
 def _residual_correlations(codes, corr, gram, w, out):
-    """z = c − φG on the working set."""
+    """Compute z = c − φG on the working set."""
     for a in range(w):
         out[a] = corr[a]
     for a in range(w):
@@ -62,7 +62,7 @@ def _residual_correlations(codes, corr, gram, w, out):
 
 @part
 def _violation(code, resid, atom, low, high, derivative, parameters):
-    """How far one coordinate is from optimal: |z − g′(φ)| on the support, the distance of z to ∂g(0) off it."""
+    """Return how far a coordinate is from optimal: |z − g′(φ)| on the support, the distance of z to ∂g(0) off it."""
     if code != 0:
         return abs(resid - derivative(code, atom, parameters))
     return max(0.0, resid - high[atom], low[atom] - resid)
@@ -70,7 +70,7 @@ def _violation(code, resid, atom, low, high, derivative, parameters):
 
 @part
 def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
-    """One pass of exact coordinate minimisation over what Newton steps leave out, or over ``everything``.
+    """Make one pass of exact coordinate minimisation over what Newton steps leave out, or over ``everything``.
 
     Left out are the codes at zero that want to leave it and those so stiff that K is nearly diagonal for them.
     """
@@ -90,7 +90,7 @@ def _sweep(work, atoms, gram, w, low, high, minimiser, parameters, everything):
 
 @part
 def _objective(codes, corr, resid, atoms, w, value, parameters):
-    """½‖x − φD‖² + Σ g(φⱼ), less the constant ½‖x‖²: −½ φ·(c + z) + Σ g(φⱼ); and ½ Σ|φⱼ (cⱼ + zⱼ)|."""
+    """Return ½‖x − φD‖² + Σ g(φⱼ) − ½‖x‖² = −½ φ·(c + z) + Σ g(φⱼ), and ½ Σ|φⱼ (cⱼ + zⱼ)|."""
     total = mass = 0.0
     for a in range(w):
         if codes[a] != 0:
@@ -102,7 +102,7 @@ def _objective(codes, corr, resid, atoms, w, value, parameters):
 
 @part
 def _trial_point(work, support, k, w, length, atoms, low, high):
-    """φ + length · step on the support; a code that would change sign stops at 0, or short of it if 0 is no kink."""
+    """Set φ + length · step on the support; a code that would change sign stops at 0, or before it if 0 is no kink."""
     codes, trial, step = work[_CODE], work[_TRIAL], work[_STEP]
     for a in range(w):
         trial[a] = codes[a]
@@ -121,7 +121,7 @@ def _trial_point(work, support, k, w, length, atoms, low, high):
 
 @part
 def _first_crossing(codes, support, step, k):
-    """The share of the step after which the first code reaches zero."""
+    """Return the share of the step after which the first code reaches zero."""
     length = 1.0
     for s in range(k):
         a = support[s]
@@ -139,7 +139,7 @@ def _accept(work, w):
 
 @part
 def _order_support(work, ints, factor, n_kept, w, curvature, parameters):
-    """The support, first what is factored already: its size, and how many rows of the factor are kept.
+    """Order the support, first what is factored already; return its size and how many rows of the factor are kept.
 
     Codes so stiff that they are left to coordinate steps do not belong to it.
     """
@@ -172,7 +172,7 @@ def _order_support(work, ints, factor, n_kept, w, curvature, parameters):
 
 @part
 def _exchange(work, support, s, t):
-    """Two places of the support."""
+    """Exchange two places of the support."""
     curv = work[_CURV]
     support[s], support[t] = support[t], support[s]
     curv[s], curv[t] = curv[t], curv[s]
@@ -196,7 +196,7 @@ def _factor_independent(work, ints, gram, factor, n_kept, whole, floor):
 
 @part
 def _largest_violation(codes, resid, support, first, last, atoms, derivative, parameters):
-    """Of |z − g′(φ)| on a part of the support, and where."""
+    """Return the largest |z − g′(φ)| on a part of the support, and where it is."""
     largest, place = 0.0, first
     for s in range(first, last):
         a = support[s]
@@ -210,8 +210,9 @@ def _largest_violation(codes, resid, support, first, last, atoms, derivative, pa
 def _newton_step(
     work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, parameters, tol, floor, energy
 ):
-    """One guarded Newton step on the support; returns its outcome, the largest violation left on the support (FAR if
-    unknown), and the length of the kept factor.
+    """Make one guarded Newton step on the support.
+
+    Return its outcome, the largest violation left on the support (FAR if unknown), and the length of the kept factor.
 
     Between sign changes the elastic net's objective is quadratic, so the full step is its exact minimiser there.
     A step that changes signs is first tried with those codes at zero, then cut at the first of them, then halved.
@@ -266,7 +267,7 @@ def _solve_working_set(
     work, ints, gram, factor, n_kept, w, low, high, value, derivative, curvature, minimiser, parameters, goal, tol,
     floor, energy,
 ):  # fmt: skip
-    """Coordinate steps bring codes in, Newton steps solve for those that are in, until the set is optimal to ``tol``.
+    """Solve on the working set: coordinate steps bring codes in, Newton steps solve for them, until ``tol`` is met.
 
     After a few rounds the larger ``goal`` will do. A refused Newton step is followed by a sweep over everything, which
     always descends, and by a new factor: pivots that were raised stay in the rows that are kept.
@@ -303,14 +304,14 @@ def _solve_working_set(
 
 @part
 def _rounded(code):
-    """A code with few digits, so that nearly equal ones become equal."""
+    """Round a code to few digits, so that nearly equal ones become equal."""
     mantissa, exponent = math.frexp(code)
     return math.ldexp(round(mantissa * _DIGITS) / _DIGITS, exponent)
 
 
 @part
 def _sort_support(ints, codes, w):
-    """The support in the order of its atoms; returns its size."""
+    """Sort the support by its atoms and return its size."""
     atoms, support = ints[_ATOM], ints[_SUPPORT]
     k = 0
     for a in range(w):
@@ -408,13 +409,13 @@ def _load(ints, work, w, n_new, x, D, G, gram):
 
 @part
 def _square(size):
-    """An array of ``size`` rows, a little wider: rows a power of two apart would compete for the same cache lines."""
+    """Return an array of ``size`` rows, a little wider: rows a power of two apart would share cache lines."""
     return np.empty((size, size + 8))
 
 
 @part
 def _grown(array, size, w):
-    """A larger square array with the first ``w`` rows and columns of this one; slices would take long to compile."""
+    """Return a larger square array that starts with ``w`` rows and columns of this one; slices compile slowly."""
     larger = _square(size)
     for a in range(w):
         for b in range(w):
@@ -442,7 +443,7 @@ def encode_general(
     X, C, D, G, G_screen, low, high, value, derivative, curvature, minimiser, parameters,
     start_indptr, start_indices, start_data, tol, add_limit, quadratic, bits,
 ):  # fmt: skip
-    """Codes of a few samples for any prior, exact to ``tol`` · ‖x‖.
+    """Compute the codes of a few samples for any prior, exact to ``tol`` · ‖x‖.
 
     An active-set method. The working set is small and solved exactly, in double precision; all other atoms are
     screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom joins the working set as soon
@@ -545,7 +546,7 @@ def encode_general(
 
 
 def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
-    """Codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
+    """Compute the codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
 
     After ``parameters`` comes ``constant``. Where the prior is quadratic on either side of zero it holds the curvatures
     g″ per atom, and :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed
@@ -572,7 +573,7 @@ def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
 
 
 def _encode_quadratic(X, C, dictionary, constant, start):
-    """The arrays to work in, and the call."""
+    """Make the arrays to work in, and call the kernel."""
     r = len(dictionary[0])
     room = min(r, _ROOM) + 1
     bits, rows = _bits(C, (2, max(r, room) + 8)), np.empty((room, room + 8), C.dtype)
@@ -581,12 +582,12 @@ def _encode_quadratic(X, C, dictionary, constant, start):
 
 
 def _bits(C, shape):
-    """Room for the bits of numbers like those of C."""
+    """Return room for the bits of numbers like those of C."""
     return np.empty(shape, np.int32 if C.itemsize == 4 else np.int64)
 
 
 def _frozen(*arrays):
-    """New arrays, made read-only as those are that kernels are compiled for."""
+    """Return new arrays, read-only as those are that kernels are compiled for."""
     for array in arrays:
         array.flags.writeable = False
     return arrays
@@ -598,7 +599,7 @@ def _as_start(coded):
 
 
 def _rows(coded, rows):
-    """Some samples of what a kernel returned."""
+    """Return some samples of what a kernel returned."""
     counts, indices, data, gaps = coded
     ends = np.cumsum(counts)
     lengths = counts[rows]
@@ -607,7 +608,7 @@ def _rows(coded, rows):
 
 
 def _replaced(coded, rows, others):
-    """What a kernel returned, with some samples of another call."""
+    """Replace some samples of what a kernel returned by those of another call."""
     source = np.arange(len(coded[0]))
     source[rows] = len(source) + np.arange(len(rows))
     return _rows(tuple(np.concatenate(pair) for pair in zip(coded, others, strict=True)), source)

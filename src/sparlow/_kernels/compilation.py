@@ -1,12 +1,16 @@
 """How kernels are compiled, and kept on disk for the next process."""
 
 import functools
+import logging
 import warnings
 
 from numba import njit
+from numba.core import event
 
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
+
+SECONDS = 20  # that the kernels of a first fit take to compile, on two cores
 
 # Called from kernels only: no wrappers for Python and no files of their own, which halves the time to compile. Always
 # inlined: which of several compiled copies a linker takes would depend on whether kernels come from the cache, and
@@ -21,7 +25,7 @@ def kept(decorator, function, **options):
     try:
         compiled = decorator(cache=True, **options)(function)
     except (RuntimeError, OSError):  # no folder for the cache, as for functions typed at a prompt; or a full disk
-        if function.__module__.startswith(__name__.partition(".")[0] + "."):
+        if (function.__module__ or "").startswith(__name__.partition(".")[0] + "."):
             _say_once()
         return decorator(**options)(function)
     cache = getattr(compiled, "_cache", None)
@@ -33,6 +37,26 @@ def kept(decorator, function, **options):
 def kernel(function):
     """Compile a function that the library calls from Python."""
     return kept(njit, function, nogil=True, fastmath=FAST, error_model="numpy")
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    """Say once, when the first kernel is compiled, that this takes a while; nothing where kernels come from disk."""
+
+    def on_start(self, event):
+        """Log one line for the first kernel of the library."""
+        if event.data["dispatcher"].py_func.__module__.startswith(__package__):
+            _announce()
+
+    def on_end(self, event):
+        """Do nothing: the end of a fit is seen."""
+
+
+event.register("numba:compile", _Announcer())
+
+
+@functools.cache
+def _announce() -> None:
+    logging.getLogger("sparlow").warning("SparLow is compiling, once, about %d s", SECONDS)
 
 
 def _saved(save, *arguments):

@@ -38,7 +38,7 @@ def smooth(image, taps):
 
 @part
 def slant(ax, ay):
-    """The angle between (ax, ay) ≥ 0 and the axis next to it in units of π/4; atan by a polynomial, to 1e-5."""
+    """Return the angle of (ax, ay) ≥ 0 from its nearest axis, in units of π/4; atan by a polynomial, to 1e-5."""
     z = min(ax, ay) / (max(ax, ay) + np.float32(1e-30))
     s = z * z
     p = np.float32(-0.0149236) * s + np.float32(0.0670406)
@@ -50,7 +50,7 @@ def slant(ax, ay):
 
 @part
 def share_out(above, below, left, right, shares):
-    """shares[o, x]: the gradient of pixel x, shared between the two orientations o next to it.
+    """Share the gradient of each pixel x between the two orientations o next to it: shares[o, x].
 
     One of the two is an axis (o even), the other a diagonal (o odd). With g the length of the gradient and q its angle
     from the axis in units of π/4, the diagonal gets g·q and the axis g − g·q; signs tell which axis and diagonal.
@@ -78,7 +78,7 @@ def share_out(above, below, left, right, shares):
 
 @part
 def pad(row, padded):
-    """One pixel before the row and all after it equal those on its ends."""
+    """Extend a row: one pixel before it and all after it equal those on its ends."""
     width = row.shape[0]
     inner = padded[1 : width + 1]
     for x in range(width):
@@ -114,7 +114,7 @@ def add_two_multiples(total, weight, row, other_weight, other_row):
 
 @part
 def sum_rows(ring, first, weights, strip):
-    """strip = Σ over y of weights[y] times the shares of row first + y, which are ring[(first + y) % n]."""
+    """Set strip = Σ over y of weights[y] times the shares of row first + y, which are ring[(first + y) % n]."""
     total, rows = strip.reshape(strip.size), ring.reshape(ring.shape[0], strip.size)
     total[:] = np.float32(0)
     count, n = weights.shape[0], ring.shape[0]
@@ -126,7 +126,7 @@ def sum_rows(ring, first, weights, strip):
 
 @part
 def turn_over(strip, pixels):
-    """pixels[x, o] = strip[o, x]."""
+    """Set pixels[x, o] = strip[o, x]."""
     flat = pixels.reshape(pixels.size)
     for x in range(strip.shape[1]):
         for o in range(ORIENTATIONS):
@@ -135,7 +135,7 @@ def turn_over(strip, pixels):
 
 @part
 def copy_eight(source, target):
-    """All are read before any is written: they move at once, though the compiler takes it that arrays may overlap."""
+    """Copy eight numbers at once: all are read before any is written, even where arrays overlap."""
     a, b, c, d = source[0], source[1], source[2], source[3]
     e, f, g, h = source[4], source[5], source[6], source[7]
     target[0], target[1], target[2], target[3] = a, b, c, d
@@ -144,7 +144,7 @@ def copy_eight(source, target):
 
 @part
 def fold(pixels, folded):
-    """folded[r, m] = pixels[m · step + r]: what neighbouring patches have at the same place becomes neighbours."""
+    """Set folded[r, m] = pixels[m · step + r]: what neighbouring patches have at the same place becomes neighbours."""
     step = folded.shape[0]
     for m in range(folded.shape[1]):
         for r in range(step):
@@ -153,7 +153,7 @@ def fold(pixels, folded):
 
 @part
 def sum_columns(folded, width, left, weights, cells):
-    """cells[p] = Σ over x of weights[x] times the pixel left + x + p · step, of those from 0 to width."""
+    """Set cells[p] = Σ over x of weights[x] times the pixel left + x + p · step, of those from 0 to width."""
     step, folds, eight = folded.shape[0], folded.shape[1], ORIENTATIONS
     lanes, total = folded.reshape(step, folds * eight), cells.reshape(cells.size)
     total[:] = np.float32(0)
@@ -169,7 +169,7 @@ def sum_columns(folded, width, left, weights, cells):
 
 @part
 def sum_strip(strip, pixels, folded, width, left, starts, weights, kinds, cells):
-    """cells[i, p]: cell i of patch p, for all columns i of cells that are not repeated."""
+    """Fill cells[i, p], cell i of patch p, for all columns i of cells that are not repeated."""
     turn_over(strip, pixels)
     fold(pixels, folded)
     for i in range(4):
@@ -179,7 +179,7 @@ def sum_strip(strip, pixels, folded, width, left, starts, weights, kinds, cells)
 
 @part
 def copy_cells(cells, kinds, shifts, out, q, j):
-    """out[q, p, j, i] = cells[kinds[i], p + shifts[i]]."""
+    """Set out[q, p, j, i] = cells[kinds[i], p + shifts[i]]."""
     for i in range(4):
         shifted = cells[kinds[i], shifts[i] :]
         for p in range(out.shape[1]):
@@ -196,7 +196,7 @@ def norm(row):
 
 @part
 def normalise(row, least, clip):
-    """Unit norm, entries cut at ``clip``, unit norm again, in place; zero where the norm is at most ``least``."""
+    """Scale to unit norm, cut entries at ``clip``, scale again, in place; zero where the norm is at most ``least``."""
     before = norm(row)
     if before <= least:
         row[:] = np.float32(0)
@@ -211,7 +211,7 @@ def normalise(row, least, clip):
 
 @part
 def repeats(step, starts, weights):
-    """Along one direction, cell i of a patch is cell kinds[i] ≤ i of the patch that is shifts[i] steps further."""
+    """Return kinds and shifts: cell i of a patch is cell kinds[i] ≤ i of the patch shifts[i] steps further."""
     kinds, shifts = np.arange(4), np.zeros(4, np.int64)
     for i in range(1, 4):
         for k in range(i):

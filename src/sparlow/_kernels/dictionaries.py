@@ -10,7 +10,7 @@ from .compilation import kernel, part
 
 @part
 def _largest(z):
-    """The place of the entry of largest magnitude; two passes, since the first is then done in vector registers."""
+    """Return the place of the largest magnitude; two passes, since the first is then done in vector registers."""
     best = abs(z[0])
     for j in range(z.shape[0]):
         best = max(best, abs(z[j]))
@@ -22,8 +22,9 @@ def _largest(z):
 
 @part
 def _orthogonalise(G, chosen, k, W):
-    """Row k of W, the products qₖ·dⱼ of the new orthonormal direction with all atoms; returns ρ = qₖ·d for the new
-    atom d, by ρ² = 1 − Σₜ (qₜ·d)².
+    """Set row k of W, the products qₖ·dⱼ of the new orthonormal direction with all atoms.
+
+    Return ρ = qₖ·d for the new atom d, by ρ² = 1 − Σₜ (qₜ·d)².
     """
     new = chosen[k]
     row, source = W[k], G[new]
@@ -39,7 +40,7 @@ def _orthogonalise(G, chosen, k, W):
 
 @kernel
 def pursue_chunk(C, G, energies, n_nonzero, floor, positive, indices, data):
-    """Orthogonal matching pursuit of a few samples, from ``C = X Dᵀ``, ``G = D Dᵀ`` and ``energies`` ‖x‖².
+    """Run orthogonal matching pursuit on a few samples, from ``C = X Dᵀ``, ``G = D Dᵀ`` and ``energies`` ‖x‖².
 
     The chosen atoms are orthogonalised one by one to q₀, q₁, …, of which only the products with the atoms are kept:
     W[t, j] = qₜ·dⱼ. Then z = D (x − Σₜ aₜqₜ) needs no residual, and the codes solve a triangular system. A sample stops
@@ -92,7 +93,9 @@ def pursue_chunk(C, G, energies, n_nonzero, floor, positive, indices, data):
 
 @kernel
 def adapt_chunk(C, G, energies, ridge, prices, barred, most, indices, data, costs):
-    """Adaptive matching pursuit of a few samples: a greedy local minimum over codes a of
+    """Run adaptive matching pursuit on a few samples.
+
+    It finds a greedy local minimum over codes a of
 
         ‖x − aD‖² + ridge · ‖a‖² + Σ over aⱼ ≠ 0 of prices[j].
 
@@ -172,7 +175,7 @@ def adapt_chunk(C, G, energies, ridge, prices, barred, most, indices, data, cost
 
 @kernel
 def update_atoms(atoms, residual, D, indptr_t, samples, places, positive, codes):
-    """The approximate K-SVD step, atom by atom, in place of ``D``, ``codes`` and ``residual = X − ΦD``.
+    """Make the approximate K-SVD step, atom by atom, in place of ``D``, ``codes`` and ``residual = X − ΦD``.
 
     With E the residual of the samples that use an atom d, less its part, and g its codes: d ← Eᵀg / ‖Eᵀg‖, g ← E d.
     This is one step of alternating minimisation of ‖E − g d‖², so the error never rises; nor does it where codes must
@@ -212,7 +215,7 @@ def update_atoms(atoms, residual, D, indptr_t, samples, places, positive, codes)
 
 @kernel
 def accumulate(indptr, indices, codes, X, A, B):
-    """A += ΦᵀΦ and B += ΦᵀX."""
+    """Add ΦᵀΦ to A and ΦᵀX to B."""
     m = X.shape[1]
     for i in range(X.shape[0]):
         for s in range(indptr[i], indptr[i + 1]):
@@ -225,7 +228,7 @@ def accumulate(indptr, indices, codes, X, A, B):
 
 @kernel
 def update_block(S, A, D, least):
-    """The exact minimiser on the sphere of one atom after the other, for a block of atoms, in place of ``D``.
+    """Replace each atom of a block in turn by the exact minimiser on the sphere, in place of ``D``.
 
     ``S = B − A D`` for the rows of the block with all atoms, ``A`` its diagonal block: d ← (s + Aⱼⱼd) / ‖s + Aⱼⱼd‖,
     and S follows. Atoms with Aⱼⱼ ≤ ``least`` are left as they are.

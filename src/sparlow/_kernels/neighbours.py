@@ -115,7 +115,7 @@ def judge(values, indices, counts, k, row_errors, errors, verdicts, bounds):
 
 @kernel
 def squared_distances(X, Y, rows, columns, scale, out):
-    """Squared distances ‖scale (xᵢ − yⱼ)‖² of pairs of samples, in double precision."""
+    """Return squared distances ‖scale (xᵢ − yⱼ)‖² of pairs of samples, in double precision."""
     for p in range(rows.shape[0]):
         x, y = X[rows[p]], Y[columns[p]]
         total = 0.0

@@ -61,7 +61,7 @@ def pull_features(features, norms, gradient, root, offset, unit):
 
 @kernel
 def pull_codes(indptr, indices, data, starts, cells, weights, n_atoms, signs, gradient, out):
-    """∂f/∂φᵥⱼ = Σ_c w_cv ∂f/∂z_cj at the stored codes, given ``gradient`` = ∂f/∂z (n, cells, width)."""
+    """Compute ∂f/∂φᵥⱼ = Σ_c w_cv ∂f/∂z_cj at the stored codes, from ``gradient`` = ∂f/∂z (n, cells, width)."""
     n_views = starts.shape[0] - 1
     for i in range(gradient.shape[0]):
         for v in range(n_views):

@@ -17,7 +17,7 @@ from .compilation import kernel
 
 @kernel
 def factored_entries(indptr, indices, left, right):
-    """The entries of ``left @ right.T`` at the given places of a CSR pattern."""
+    """Return the entries of ``left @ right.T`` at the given places of a CSR pattern."""
     out = np.empty(indices.shape[0], left.dtype)
     for i in range(indptr.shape[0] - 1):
         for s in range(indptr[i], indptr[i + 1]):
@@ -27,7 +27,7 @@ def factored_entries(indptr, indices, left, right):
 
 @kernel
 def solve_supports(indptr, indices, curv, weights, G, largest):
-    """β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ sample by sample, in place of ``weights``; supports above ``largest`` are left.
+    """Solve β = (D_Λ D_Λᵀ + diag g″)⁻¹ w_Λ by sample, in place of ``weights``; supports above ``largest`` are left.
 
     Atoms that depend on those before them in the support, as far as rounding lets one tell, get β = 0.
     """
@@ -67,7 +67,7 @@ def solve_supports(indptr, indices, curv, weights, G, largest):
 
 @kernel
 def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, X, QtX, S):
-    """Rows of QᵀX and of S = QᵀΦ + ΦᵀQ for some atoms, of which ``*_t`` hold the columns (CSC)."""
+    """Compute rows of QᵀX and of S = QᵀΦ + ΦᵀQ for some atoms, of which ``*_t`` hold the columns (CSC)."""
     m = X.shape[1]
     for j in range(QtX.shape[0]):
         out, s_row = QtX[j], S[j]

@@ -46,7 +46,7 @@ _Z, _LOW, _HIGH = range(3)
 
 @part
 def _sort_places(ints, k):
-    """Places of the support in the order of their atoms, by insertion: after a warm start they are sorted."""
+    """Sort the places of the support by atom, by insertion: after a warm start they are sorted."""
     member, order = ints[_MEMBER], ints[_ORDER]
     for s in range(k):
         t = s
@@ -99,7 +99,7 @@ def _stationary(work, ints, G, A, k):
 
 @part
 def _exact_violation(j, work, ints, D, G, x, low, high, k):
-    """How far z of one atom is outside ∂g(0), in double precision, by the entries of G that ``_stationary`` uses."""
+    """Return how far z of one atom is outside ∂g(0), in double precision, by the entries of G of ``_stationary``."""
     member, order = ints[_MEMBER], ints[_ORDER]
     z = float(dot(D[j], x))
     for t in range(k):
@@ -133,7 +133,7 @@ def _drop_wrong_signs(work, ints, k):
 
 @part
 def _largest_violation(near, violation, bits, w, mask):
-    """Of the atoms at hand: its column, −1 if there is none.
+    """Return the column of the atom at hand that violates most, −1 if there is none.
 
     Numbers above zero compare as their bits do, of which the last hold the column: so largest and place are found
     many numbers at a time.
@@ -150,7 +150,7 @@ def _largest_violation(near, violation, bits, w, mask):
 
 @part
 def _set_direction(work, ints, inverse, row, k):
-    """u = (G_SS + diag g″)⁻¹ G_Sj, with Gⱼ in ``row``; returns G_jS u."""
+    """Compute u = (G_SS + diag g″)⁻¹ G_Sj, with Gⱼ in ``row``, and return G_jS u."""
     cross, direction, column = work[_CROSS], work[_DIRECTION], ints[_COLUMN]
     for s in range(k):
         cross[s] = row[column[s]]
@@ -165,7 +165,7 @@ def _set_direction(work, ints, inverse, row, k):
 
 @part
 def _extend_inverse(inverse, direction, k, own):
-    """The inverse with a further row and column; ``own`` is what the others do not explain of its diagonal entry."""
+    """Extend the inverse by a row and column; ``own`` is what the others do not explain of its diagonal entry."""
     last, scale = inverse[k], 1.0 / own
     for s in range(k):
         last[s] = -scale * direction[s]
@@ -177,7 +177,7 @@ def _extend_inverse(inverse, direction, k, own):
 
 @part
 def _shrink_inverse(inverse, i, k):
-    """The inverse without row and column i; the last one takes its place."""
+    """Remove row and column i from the inverse; the last one takes its place."""
     gone, last, own = inverse[i], inverse[k - 1], 1.0 / inverse[i, i]
     for s in range(k):
         if s != i:
@@ -191,7 +191,7 @@ def _shrink_inverse(inverse, i, k):
 
 @part
 def _invert(work, ints, table, inverse, k):
-    """The inverse for a support that came from elsewhere; returns whether it is regular."""
+    """Invert the system of a support that came from elsewhere, and return whether it is regular."""
     for s in range(k):
         row = table[ints[_ROW, s]]
         diagonal = row[ints[_COLUMN, s]] + work[_CURV, s]
@@ -204,7 +204,7 @@ def _invert(work, ints, table, inverse, k):
 
 @part
 def _first_to_vanish(work, k, length):
-    """The place of the code that a step of this length makes vanish first, −1 if none, and the length until then."""
+    """Return the place of the code that a step of this length makes vanish first, or −1, and the length until then."""
     codes, sign, direction = work[_CODE], work[_SIGN], work[_DIRECTION]
     gone = -1
     for s in range(k):
@@ -285,7 +285,7 @@ def _walk(
 
 @part
 def _set_at_hand(work, ints, near, rows, atoms, whole, G, found, n_found, z, low, high, k, far):
-    """Have the support and what was found at hand, or the whole dictionary; returns the number of columns."""
+    """Put the support and what was found at hand, or the whole dictionary, and return the number of columns."""
     for s in range(k):
         member = ints[_MEMBER, s]
         column = member if whole else np.uint32(s)
@@ -327,7 +327,7 @@ def _load_start(work, ints, D, x, low, high, curv, start_indices, start_data, fi
 
 @part
 def _screened(z, low, high, margin, member, k, violation, bits):
-    """The violations of all atoms but the support's, plus the margin for rounding; returns the bits of the largest."""
+    """Compute the violations of atoms off the support, plus the margin for rounding; return the largest's bits."""
     for j in range(z.shape[0]):
         above, below = z[j] - high[j], low[j] - z[j]
         violation[j] = (above if above > below else below) + margin
@@ -341,7 +341,7 @@ def _screened(z, low, high, margin, member, k, violation, bits):
 
 @part
 def _find(violation, largest, share, found, limit):
-    """The atoms that violate optimality by this share of the largest or more, fewer if they are too many."""
+    """Find the atoms that violate optimality by this share of the largest or more, fewer if they are too many."""
     n = 0
     for _ in range(_HALVINGS):
         n, cut = 0, violation.dtype.type(share * largest)
@@ -356,7 +356,7 @@ def _find(violation, largest, share, found, limit):
 
 @part
 def _look_closely(found, n_found, z, margin, tie, work, ints, D, G, x, low, high, k):
-    """Of the atoms found keep those that violate optimality in double precision; behind them those on the edge.
+    """Keep the found atoms that violate optimality in double precision; behind them those on the edge.
 
     Returns how many violate it, and how many are on the edge. In single precision the former need not violate it; they
     get a correlation that does.
@@ -379,7 +379,7 @@ def _look_closely(found, n_found, z, margin, tie, work, ints, D, G, x, low, high
 
 @part
 def _join_tied(found, n_tied, ints, k):
-    """The support and the atoms on the edge, sorted, in ``found``; returns how many."""
+    """Join the support and the atoms on the edge, sorted, in ``found``, and return how many there are."""
     for s in range(k):
         found[n_tied + s] = ints[_MEMBER, s]
     for s in range(1, n_tied + k):
@@ -395,7 +395,7 @@ def _join_tied(found, n_tied, ints, k):
 def encode_quadratic(
     X, C, D, G, G_screen, low, high, curv, start_indptr, start_indices, start_data, bits, rows, table, longest
 ):  # fmt: skip
-    """Codes of a few samples, as far as this method reaches.
+    """Compute the codes of a few samples, as far as this method reaches.
 
     All atoms are screened by ``C = X Dᵀ`` and ``G_screen``, which may be of lower precision: an atom that rounding
     could hide is looked at in double precision. There is room to work in ``bits``, two rows of r or more whole numbers

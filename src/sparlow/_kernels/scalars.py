@@ -24,7 +24,7 @@ def compile_scalar(function: Callable[..., float]) -> Any:
 
 @kernel
 def map_scalar(function, codes, atoms, parameters):
-    """``function`` of each code."""
+    """Apply ``function`` to each code."""
     out = np.empty(codes.shape[0])
     for s in range(codes.shape[0]):
         out[s] = function(codes[s], atoms[s], parameters)
@@ -32,7 +32,7 @@ def map_scalar(function, codes, atoms, parameters):
 
 
 def _wright_omega(x):
-    """The solution ω > 0 of ω + log ω = x, for real x, to full precision.
+    """Return the solution ω > 0 of ω + log ω = x, for real x, to full precision.
 
     A starting value good to a few percent, then three steps of Fritsch, Shafer and Crowley, each of fourth order.
     """

@@ -13,7 +13,7 @@ _HALVINGS = 64  # more than any finite cut needs to reach the largest violation
 
 @part
 def subtract_rows(table, rows, factors, k, z, w):
-    """z ← z − Σ factors[s] · table[rows[s]] over the first ``w`` columns, in the precision of z."""
+    """Subtract Σ factors[s] · table[rows[s]] from z over the first ``w`` columns, in the precision of z."""
     number = z.dtype.type
     while k >= 4:  # four rows at a time: z is read and written once for all four
         k -= 4
@@ -28,7 +28,7 @@ def subtract_rows(table, rows, factors, k, z, w):
 
 @part
 def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits):
-    """The violations of all atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
+    """Compute the violations of atoms outside the working set, in the precision of ``c`` and ``gram``, and the largest.
 
     From z = c − φG, in place of z: the distance to the interval, negative inside it, plus ``margin``, its rounding
     error. Members of the set get −1. ``bits`` are those of z as whole numbers: above zero they compare as the numbers
@@ -61,7 +61,7 @@ def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits
 
 @part
 def select(z, worst, margin, limit, candidates, violations):
-    """The atoms of largest violation, about ``limit`` of them; both it and z are with the ``margin`` for rounding."""
+    """Select the atoms of largest violation, about ``limit``; both it and z are with the ``margin`` for rounding."""
     cut = margin + z.dtype.type(_ADD_SHARE) * (worst - margin) if worst > margin else worst * 0
     n = 0
     for j in range(z.shape[0]):

@@ -54,7 +54,7 @@ def _add_code(weight, sample, indptr, indices, data, out):
 
 @part
 def _by_atoms(indptr, indices, data, ends):
-    """The nonzeros of some samples in the order of their atoms, and where those of each atom end."""
+    """Return the nonzeros of some samples in the order of their atoms, and where those of each atom end."""
     base, count = indptr[0], indptr[-1] - indptr[0]
     samples, values = np.empty(count, np.int64), np.empty(count)
     for a in range(ends.shape[0]):

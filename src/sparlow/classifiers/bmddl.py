@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from ..coding import encode, pullback
 from ..dictionaries import class_union, ksvd
 from ..graphs import neighbours
+from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means, one_hot, ridge
 from .tddl import moved_atoms
@@ -144,7 +145,7 @@ class BMDDL(DictionaryClassifier):
         The training samples at unit norm.
     codes_ : csr_array of shape (n_samples, n_atoms)
         Their codes.
-    costs_ : array of shape (n_iter_ + 1,)
+    costs_ : array of shape (n_iter + 1,)
         The objective of the upper level divided by the number of samples, at the start and after each step; it falls.
     n_iter_ : int
         Steps taken.
@@ -202,6 +203,7 @@ class BMDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> BMDDL:
         """Learn dictionary and classifier.
 

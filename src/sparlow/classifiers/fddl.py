@@ -13,14 +13,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..coding import encode, objective
 from ..dictionaries import class_union, ksvd
+from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means
 from .src import class_residuals
 
 
 class FDDL(DictionaryClassifier):
-    """min R(D, Φ) + λ₁‖Φ‖₁ + (λ₂/2)(tr S_W − tr S_B + ‖Φ‖²): Fisher discrimination dictionary learning.
+    """Classify by Fisher discrimination dictionary learning.
 
+    Dictionary and codes minimise::
+
+        R(D, Φ) + λ₁‖Φ‖₁ + (λ₂/2)(tr S_W − tr S_B + ‖Φ‖²),
         R(D, Φ) = ½‖X − ΦD‖² + ½ Σ over samples of class c ( ‖x − φ_c D_c‖² + Σ over j ≠ c of ‖φ_j D_j‖² )
 
     φ_j is the code over the atoms D_j of class j; S_W and S_B are the scatter of the codes within and between classes.
@@ -61,7 +65,7 @@ class FDDL(DictionaryClassifier):
         The class of each atom.
     mean_codes_ : array of shape (n_classes, n_atoms)
         m_c.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The objective after each iteration; it never rises.
     n_iter_ : int
         Iterations.
@@ -119,6 +123,7 @@ class FDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> FDDL:
         """Learn the dictionary.
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..dictionaries import class_union, ksvd, omp
+from ..parallel import one_blas_thread
 from .base import atoms_for, one_hot, ridge
 from .stacked import StackedKSVD
 
@@ -50,7 +51,7 @@ class LCKSVD(StackedKSVD):
         D.
     classifier_ : array of shape (n_atoms, n_classes)
         W.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The objective divided by the number of samples, after each iteration.
     n_iter_ : int
         Iterations.
@@ -105,6 +106,7 @@ class LCKSVD(StackedKSVD):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> LCKSVD:
         """Learn dictionary and classifier.
 

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..coding import encode, pullback
 from ..dictionaries import class_union, online, unit_samples
-from ..parallel import Threads
+from ..parallel import Threads, one_blas_thread
 from ..priors import ElasticNet
 from ..views import Views
 from .base import Array, DictionaryClassifier, atoms_for, one_hot
@@ -49,8 +49,11 @@ class Linear(NamedTuple):
 
 
 class TDDL(DictionaryClassifier):
-    """min over D, W, b of E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²: dictionary and classifier learned for one task.
+    """Learn a dictionary and a linear classifier of its codes together, for one task.
 
+    D, W and b minimise::
+
+        E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²,
         a(x; D) = argmin over a of ½‖x − aD‖² + λ₁‖a‖₁ + (λ₂/2)‖a‖²
 
     Stochastic gradient descent on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes
@@ -99,7 +102,7 @@ class TDDL(DictionaryClassifier):
         W.
     intercept_ : array of shape (n_classes,)
         b.
-    costs_ : array of shape (n_iter_,)
+    costs_ : array of shape (n_iter,)
         The mean objective that the batches of each pass met.
     n_iter_ : int
         Passes.
@@ -175,6 +178,7 @@ class TDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> TDDL:
         """Learn dictionary and classifier.
 

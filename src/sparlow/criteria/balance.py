@@ -21,31 +21,33 @@ _EDGES = 1 << 16  # edges that are measured at once
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
-def class_balance(labels: Array, power: float) -> Callable[[Array], Structure] | None:
-    """How to balance pairs of classes, None for power 0."""
-    return (lambda Y: _balanced_classes(Y, labels, power)) if power else None
+def class_balance(
+    labels: Array, power: float, class_weights: Array | None = None
+) -> Callable[[Array], Structure] | None:
+    """Return how to balance pairs of classes, None for power 0."""
+    return (lambda Y: _balanced_classes(Y, labels, power, class_weights)) if power else None
 
 
 def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[Array], Structure] | None:
-    """How to balance the edges of a graph between classes, None for power 0."""
+    """Return how to balance the edges of a graph between classes, None for power 0."""
     return (lambda Y: _balanced_edges(Y, labels, graph, power)) if power else None
 
 
 def _weights(squares: Array, power: float) -> Array:
-    """(d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
+    """Return (d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
     squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
     return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
 
 
-def _balanced_classes(Y: Array, labels: Array, power: float) -> Structure:
-    """Between-class scatter with weights d^(−2·power) of the distances d of the class means in the embedding."""
+def _balanced_classes(Y: Array, labels: Array, power: float, class_weights: Array | None) -> Structure:
+    """Return the between-class scatter with weights d^(−2·power), d the distances of class means in the embedding."""
     means = graphs.class_means(labels, n_classes(labels)).T @ Y
     squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
-    return graphs.between_classes(labels, _weights(squares, power))
+    return graphs.between_classes(labels, _weights(squares, power), class_weights)
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:
-    """The Laplacian of ``graph``, each edge divided by a power of the mean squared length of its pair of classes."""
+    """Return the Laplacian of ``graph``, each edge divided by a power of the mean squared length of its class pair."""
     c = n_classes(labels)
     counts, sums = np.zeros(c * c), np.zeros(c * c)
     pairs = np.empty(graph.nnz, np.int32)

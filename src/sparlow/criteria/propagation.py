@@ -19,7 +19,7 @@ Array = NDArray[Any]
 def propagated(
     build: Callable[[Array], Quotient], graph: sp.csr_array, y: Array, k: int, share: float, n_jobs: int | None
 ) -> Quotient:
-    """The quotient of the labels y (n,), −1 for none, which renews itself with labels propagated in the embedding.
+    """Return the quotient of labels y (n,), −1 for none, which renews itself with labels spread in the embedding.
 
     The labels given spread over ``graph`` joined by the k nearest neighbours in the embedding
     (:func:`graphs.spread_labels`); of the samples that fall to a class the surest part, ``share``, is believed, the
@@ -44,7 +44,7 @@ def propagated(
 
 
 def _directions(Y: Array) -> Array:
-    """From the mean, of unit norm; in one dimension, where only signs would be left, the differences themselves."""
+    """Return directions from the mean, of unit norm; in one dimension, the differences themselves."""
     Y = Y - Y.mean(axis=0)
     if Y.shape[1] == 1:
         return Y
@@ -53,7 +53,7 @@ def _directions(Y: Array) -> Array:
 
 
 def surest(memberships: Array, y: Array, share: float) -> Array:
-    """The given labels y, and for each class the ``share`` of the unlabelled samples nearest to certainty."""
+    """Return the given labels y, and for each class the ``share`` of the unlabelled samples nearest to certainty."""
     labels, classes = np.array(y), memberships.argmax(axis=1)
     certainty = memberships.max(axis=1)
     for c in range(memberships.shape[1]):

@@ -48,16 +48,16 @@ class FewLabels(Criterion):
 
     @abstractmethod
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
-        """The quotient of labels or targets y and the neighbour graph."""
+        """Return the quotient of labels or targets y and the neighbour graph."""
 
 
 def _usual_k(n: int, y: Array) -> int:
-    """A fifth of the samples that there are for each class, from three to ten: more would join most of a small set."""
+    """Return a fifth of the samples per class, from three to ten: more neighbours would join most of a small set."""
     return min(_MOST, max(_LEAST, n // (5 * max(1, n_classes(y))))) if are_classes(y) else _MOST
 
 
 def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:
-    """``weight`` · L times the share of labelled samples: relative to their scatter it means the same for any share."""
+    """Return ``weight`` · L times the share of labelled samples, so that it means the same for any share."""
     return graphs.laplacian(graph) * (weight * float(np.mean(are_known(y))))
 
 
@@ -89,7 +89,7 @@ class SDA(FewLabels, Discriminant):
 
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         rest = graphs.within_classes(y) + _smoothness(self.alpha, y, graph)
-        return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, self.balance))
+        return Quotient.of_total(graphs.between_classes(y), rest, balance=class_balance(y, self.balance))
 
 
 @dataclass(frozen=True)

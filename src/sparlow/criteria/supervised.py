@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,12 @@ Array = NDArray[Any]
 
 _TARGETS = 1000.0  # μ₂ where the targets are not classes
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
+
+
+def _are_class_weights(value: Any) -> bool:
+    if not isinstance(value, tuple):
+        return value is None or value == "balanced"
+    return len(value) > 0 and all(isinstance(one, numbers.Real) and 0 < float(one) < np.inf for one in value)
 
 
 @dataclass(frozen=True)
@@ -45,14 +53,38 @@ class LDA(Discriminant):
         While the dictionary is learned, pairs of classes are weighted by d^(−2·balance), d their present distance, the
         closest pair at most ten times as much as the farthest; 0 keeps the classical scatter throughout. The first
         projection is always the classical one.
+    class_weight : "balanced" or tuple of floats, optional
+        How often each sample of a class counts in both scatters, in the order of ``classes_``. "balanced" is
+        n / (c n_c), so that all classes count the same, whatever their number of samples n_c. The first dictionary and
+        the choices on held-out samples do not depend on it.
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
+    class_weight: str | tuple[float, ...] | None = dataclasses.field(
+        default=None,
+        metadata={"check": _are_class_weights, "expected": '"balanced", a tuple of positive numbers, or None'},
+    )
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         assert y is not None
-        return Quotient(graphs.between_classes(y), graphs.within_classes(y), balance=class_balance(y, self.balance))
+        each = self._class_weights(y)
+        balance = class_balance(y, self.balance, each)
+        return Quotient(graphs.between_classes(y, class_weights=each), graphs.within_classes(y, each), balance=balance)
+
+    def _class_weights(self, y: Array) -> Array | None:
+        """Return the weight of each class (c,), None where all are 1."""
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str):
+            counts = np.bincount(y)
+            return len(y) / (len(counts) * counts)
+        if len(self.class_weight) != n_classes(y):
+            raise ValueError(
+                f"class_weight has {len(self.class_weight)} numbers, but there are {n_classes(y)} classes."
+            )
+        return np.array(self.class_weight, float)
 
 
 @dataclass(frozen=True)
@@ -68,7 +100,7 @@ class Margin(Criterion):
         return min(n_features, n_classes(y) - 1)
 
     def class_graphs(self, X: Any, y: Array, n_jobs: int | None) -> tuple[sp.csr_array, sp.csr_array]:
-        """Edges within and between classes; their number depends on that of the labelled samples where none is set."""
+        """Return the edges within and between classes; by default their number depends on the labelled samples."""
         usual = min(200, max(10, _EDGES // int(np.sum(y >= 0))))
         within = usual if self.k_within is None else self.k_within
         between = 2 * usual if self.k_between is None else self.k_between
@@ -108,7 +140,7 @@ class Regression(Criterion):
     targets = True
 
     def usual_proximity(self, y: Array | None) -> float:
-        """Real targets give one direction each, and a dictionary free to follow them fits their noise."""
+        """Return a large weight for real targets: each gives one direction, and free atoms would fit their noise."""
         return self.proximity if y is None or are_classes(y) else _TARGETS
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
@@ -117,17 +149,17 @@ class Regression(Criterion):
 
 
 def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quotient:
-    """T Tᵀ against the scatter of the labelled samples, to which ``smooth`` is added."""
+    """Return the quotient of T Tᵀ and the scatter of the labelled samples, to which ``smooth`` is added."""
     if are_classes(y):  # ΠMMᵀΠ = between classes, Π = between + within
         rest = graphs.within_classes(y)
         rest = rest if smooth is None else rest + smooth
-        return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, balance))
+        return Quotient.of_total(graphs.between_classes(y), rest, balance=class_balance(y, balance))
     scatter = graphs.centring(len(y), are_known(y))
     return Quotient(graphs.outer(_as_targets(y)), scatter if smooth is None else scatter + smooth)
 
 
 def _as_targets(y: Array) -> Array:
-    """T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
+    """Return T (n, d): targets as given, or one-hot / √n_c; centred over the labelled samples, zero elsewhere."""
     known = are_known(y)
     if are_classes(y):
         T = np.zeros((len(y), n_classes(y)))
@@ -153,6 +185,7 @@ class MVR(Regression):
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:

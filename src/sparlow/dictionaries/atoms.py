@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
+
+from ..checks import check_array
 
 Array = NDArray[Any]
 Callback = Callable[[int, Array, float], Any]
@@ -21,7 +23,7 @@ ALIKE = 0.99  # atoms with a cosine of larger magnitude count as duplicates
 
 
 def samples(X: ArrayLike | sp.sparray | sp.spmatrix, n_atoms: int, *, random_state: Any = None) -> Array:
-    """Random samples of distinct direction, scaled to unit norm.
+    """Draw random samples of distinct direction, scaled to unit norm.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def samples(X: ArrayLike | sp.sparray | sp.spmatrix, n_atoms: int, *, random_sta
 
 
 def check_samples(X: Any) -> Any:
-    """X as float64 or float32, C-ordered or CSR, small enough in value that sums of squares do not overflow."""
+    """Return X as float64 or float32, C-ordered or CSR, small enough that sums of squares do not overflow."""
     X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
     if sp.issparse(X):
         X = sp.csr_array(X)
@@ -60,7 +62,7 @@ def check_samples(X: Any) -> Any:
 
 
 def _square_limit(X: Any) -> float:
-    """Entries up to it, and down to its inverse, have squares whose sums neither over- nor underflow."""
+    """Return the entry up to which, and down to its inverse, sums of squares neither over- nor underflow."""
     return 1e15 if X.dtype == np.float32 else 1e140
 
 
@@ -70,7 +72,7 @@ def _largest(X: Any) -> float:
 
 
 def within_range(X: Any) -> Any:
-    """X, divided by a power of two, which is exact, where squares of its largest entries would over- or underflow."""
+    """Return X divided by a power of two, which is exact, where squares of its entries would over- or underflow."""
     largest = _largest(X)
     if largest == 0 or 1 / _square_limit(X) <= largest <= _square_limit(X):
         return X
@@ -83,7 +85,7 @@ def within_range(X: Any) -> Any:
 
 
 def unit_samples(X: Any) -> Any:
-    """Samples of unit norm; zeros stay zero, and samples that have it already are not copied."""
+    """Scale samples to unit norm; zeros stay zero, and samples that have it already are not copied."""
     X = within_range(X)
     norms = row_norms(X)
     if np.all((np.abs(norms - 1) <= 8 * np.finfo(X.dtype).eps) | (norms == 0)):
@@ -93,7 +95,7 @@ def unit_samples(X: Any) -> Any:
 
 
 def unit_atoms(given: Any, n_features: int, name: str) -> Array:
-    """Atoms from the user, checked and scaled to unit norm."""
+    """Return atoms from the user, checked and scaled to unit norm."""
     D: Array = check_array(given, dtype=np.float64, input_name=name)
     if D.shape[1] != n_features:
         raise ValueError(f"{name} has atoms of {D.shape[1]} features, but X has {n_features}.")
@@ -104,25 +106,25 @@ def unit_atoms(given: Any, n_features: int, name: str) -> Array:
 
 
 def check_count(number: Any, name: str) -> int:
-    """A positive whole number."""
+    """Return a positive whole number, or refuse what is none."""
     if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:
         raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
     return int(number)
 
 
 def dense_rows(X: Any, rows: Array | slice) -> Array:
-    """Some rows as a plain array."""
+    """Return some rows as a plain array."""
     part = X[rows]
     return part.toarray() if sp.issparse(part) else np.ascontiguousarray(part)
 
 
 def unit_rows(X: Array) -> Array:
-    """Rows divided by their norm, which must not be zero."""
+    """Divide rows by their norm, which must not be zero."""
     return X / np.linalg.norm(X, axis=1, keepdims=True).astype(X.dtype)
 
 
 def distinct_rows(X: Any) -> Array:
-    """The rows that are not zero and of different direction, by their products with three fixed random vectors."""
+    """Return the rows that are not zero and differ in direction, by their products with three fixed random vectors."""
     norms = row_norms(X).astype(np.float64)
     rows = np.flatnonzero(norms > 0)
     probes = np.random.RandomState(0).standard_normal((X.shape[1], 3)) / np.sqrt(X.shape[1])
@@ -132,7 +134,7 @@ def distinct_rows(X: Any) -> Array:
 
 
 def first_atoms(X: Any, n_atoms: int, start: ArrayLike | None, rng: np.random.RandomState) -> Array:
-    """The atoms to start from: those given, or random samples of distinct direction."""
+    """Return the atoms to start from: those given, or random samples of distinct direction."""
     n_atoms = check_count(n_atoms, "n_atoms")
     rows = distinct_rows(X)
     if n_atoms > len(rows):
@@ -152,7 +154,7 @@ def first_atoms(X: Any, n_atoms: int, start: ArrayLike | None, rng: np.random.Ra
 
 
 def renew(D: Array, X: Any, use: Array, fewest: float, worst: Array, *, positive: bool = False) -> Array:
-    """Replace, in D, atoms of little use and near-duplicates by the samples explained worst; returns which.
+    """Replace atoms of little use and near-duplicates in D by the samples explained worst, and return which.
 
     ``use`` is a number per atom, of which ``fewest`` is too few; of two atoms that are alike the one used less goes.
     ``worst`` lists samples, those explained worst first; they must differ from the atoms kept and from one another.

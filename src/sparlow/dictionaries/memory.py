@@ -19,12 +19,12 @@ _LEAP = 1e6  # a least-squares step so long, or a variance so large, is of round
 
 
 def batch_size_for(n: int) -> int:
-    """A tenth of the samples, but 32 at least and 512 at most."""
+    """Return a tenth of the samples, but 32 at least and 512 at most."""
     return min(512, max(32, n // 10))
 
 
 def batches(n: int, size: int, rng: np.random.RandomState) -> Iterator[Array]:
-    """All of ``range(n)`` in random batches."""
+    """Return all of ``range(n)`` in random batches."""
     order = rng.permutation(n)
     for first in range(0, n, size):
         yield np.sort(order[first : first + size])
@@ -37,7 +37,7 @@ class Memory(Protocol):
         """Take in one batch and improve D (float64) in place."""
 
     def forget(self, atoms: Array) -> None:
-        """These atoms are new."""
+        """Reset the statistics of these atoms: they are new."""
 
 
 @dataclass
@@ -51,11 +51,11 @@ class Sums:
 
     @classmethod
     def zero(cls, D: Array, forgetting: float) -> Sums:
-        """Nothing read so far; before batch t the sums shrink by (1 − 1/t)^forgetting."""
+        """Start with no sample read; before batch t the sums shrink by (1 − 1/t)^forgetting."""
         return cls(np.zeros((len(D), len(D))), np.zeros(D.shape), forgetting)
 
     def update(self, D: Array, x: Any, codes: sp.csr_array) -> None:
-        """Each atom in turn becomes the exact minimiser on the sphere of ½⟨A, DDᵀ⟩ − ⟨B, D⟩."""
+        """Replace each atom in turn by the exact minimiser on the sphere of ½⟨A, DDᵀ⟩ − ⟨B, D⟩."""
         A, B = self.A, self.B
         self.t += 1
         for sums in (A, B):
@@ -69,7 +69,7 @@ class Sums:
             _kernels.update_block(S, *frozen(np.ascontiguousarray(A[block, block])), D[block], least)
 
     def forget(self, atoms: Array) -> None:
-        """As if they had had no codes."""
+        """Reset the statistics of these atoms to zero."""
         self.A[atoms] = 0
         self.A[:, atoms] = 0
         self.B[atoms] = 0
@@ -87,11 +87,11 @@ class Recursion:
 
     @classmethod
     def start(cls, D: Array, forgetting: float, horizon: float) -> Recursion:
-        """Nothing read so far; the forgetting factor rises from ``forgetting`` to 1 within ``horizon`` batches."""
+        """Start with no sample read; the forgetting factor rises from ``forgetting`` to 1 in ``horizon`` batches."""
         return cls(np.eye(len(D)), forgetting, horizon)
 
     def update(self, D: Array, x: Any, codes: sp.csr_array) -> None:
-        """D ← D + C Φᵀ(X − ΦD), of the product only the part tangent to the spheres; then unit norm again."""
+        """Move D to D + C Φᵀ(X − ΦD), of the product only the part tangent to the spheres; then scale to unit norm."""
         codes = codes.astype(np.float64)
         energy = float(np.sum(codes.data**2)) / len(D)
         if not energy > 0:
@@ -110,7 +110,7 @@ class Recursion:
         self._normalise(D)
 
     def _remember(self, codes: sp.csr_array) -> None:
-        """(λA + ΦᵀΦ)⁻¹ = (C − CΦᵀ(λI + ΦCΦᵀ)⁻¹ΦC)/λ."""
+        """Update C to (λA + ΦᵀΦ)⁻¹ = (C − CΦᵀ(λI + ΦCΦᵀ)⁻¹ΦC)/λ."""
         weight = 1 - (1 - self.forgetting) * max(0.0, 1 - self.t / self.horizon) ** 3
         V = codes @ self.C  # (b, r)
         M = codes @ V.T  # (b, b)
@@ -125,7 +125,7 @@ class Recursion:
         self.C /= weight
 
     def _normalise(self, D: Array) -> None:
-        """Unit norm again: codes would grow by the norms that atoms lose, so C shrinks by them, in rows and columns.
+        """Scale atoms to unit norm; codes grow by the norms that atoms lose, so rows and columns of C shrink by them.
 
         C of atoms out of use grows with forgetting; the bound keeps it from overflowing.
         """
@@ -136,7 +136,7 @@ class Recursion:
         self.C *= scale[:, None] * scale
 
     def forget(self, atoms: Array) -> None:
-        """As if they had had no codes but what the start counts for."""
+        """Reset the statistics of these atoms to their initial value."""
         self.C[atoms] = 0
         self.C[:, atoms] = 0
         self.C[atoms, atoms] = 1 / self.trust

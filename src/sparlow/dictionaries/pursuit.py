@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from .. import _kernels
+from ..checks import check_array
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew
@@ -38,7 +39,7 @@ def ksvd(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Array:
-    """Approximate K-SVD: minimise ‖X − ΦD‖² with at most k nonzero codes per sample.
+    """Learn atoms by approximate K-SVD: minimise ‖X − ΦD‖² with at most k nonzero codes per sample.
 
     An iteration is a pursuit of all samples, then for each atom d, with E the residual of the samples that use it,
     less its own part, and g their codes: d ← Eᵀg/‖Eᵀg‖, g ← E d, which never raises the error. Atoms of little use and
@@ -85,7 +86,7 @@ def ksvd(
     (12, 8)
 
     """
-    X = check_samples(X)
+    X, scale = _of_moderate_size(check_samples(X))
     n_iter = check_count(n_iter, "n_iter")
     rng = check_random_state(random_state)
     D = first_atoms(X, n_atoms, start, rng)
@@ -102,7 +103,7 @@ def ksvd(
             worst = np.argsort(-errors, kind="stable")
             unexplained = worst[errors[worst] > _floor(D) * _energies(X)[worst]]
             renew(D, X, use, fewest, unexplained, positive=positive)
-            if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean())) is True:
+            if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean()) * scale**2) is True:
                 break
     return D
 
@@ -114,7 +115,7 @@ def omp(
     *,
     n_jobs: int | None = None,
 ) -> sp.csr_array:
-    """Orthogonal matching pursuit: greedy codes with at most ``n_nonzero`` nonzeros per sample.
+    """Code samples by orthogonal matching pursuit, with at most ``n_nonzero`` nonzeros per sample.
 
     The atom of largest correlation with the residual joins, then all codes are fitted anew by least squares.
 
@@ -150,8 +151,20 @@ def _nonzeros(n_nonzero: int | None, D: Array) -> int:
     return min(k, r, m)
 
 
+def _of_moderate_size(X: Any) -> tuple[Any, float]:
+    """Return X divided by a power of two where its squares of squares would overflow or vanish, and the power.
+
+    Atoms do not depend on the size of the samples, and such a division rounds nothing.
+    """
+    largest = float(np.abs(X).max())
+    if largest == 0 or 1e-6 < largest < 1e6:
+        return X, 1.0
+    scale = 2.0 ** np.round(np.log2(largest))
+    return X * X.dtype.type(1 / scale), float(scale)
+
+
 def _floor(D: Array) -> float:
-    """The share of energy that is rounding error."""
+    """Return the share of energy that is rounding error."""
     return 1e-12 if D.dtype == np.float64 else 1e-5
 
 

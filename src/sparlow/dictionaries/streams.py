@@ -36,7 +36,7 @@ def online(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Array:
-    """Online dictionary learning of Mairal, Bach, Ponce and Sapiro (2010).
+    """Learn atoms online, as Mairal, Bach, Ponce and Sapiro (2010) do.
 
     Each batch is coded with the atoms at hand and enters A = Σ φᵀφ and B = Σ φᵀx, older batches counting less. Then
     each atom in turn becomes the exact minimiser on the sphere of ½⟨A, DDᵀ⟩ − ⟨B, D⟩.
@@ -92,7 +92,7 @@ def rls_dla(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Array:
-    """Recursive least squares dictionary learning of Skretting and Engan (2010), batch by batch.
+    """Learn atoms by recursive least squares, batch by batch, as Skretting and Engan (2010) do.
 
     Each batch of codes Φ and samples X gives a step D ← D + C Φᵀ(X − ΦD), where C is the inverse of A = Σ φᵀφ over all
     codes so far, older ones counting less, kept up to date by the Woodbury identity. Of Φᵀ(X − ΦD) only the part

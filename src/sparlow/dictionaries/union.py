@@ -81,7 +81,7 @@ def class_union(
 
 
 def suits_classes(X: Any, y: Array, n_atoms: int) -> bool:
-    """Whether each class of the labels y, −1 for none, is to get atoms of its own.
+    """Return whether each class of the labels y, −1 for none, is to get atoms of its own.
 
     If all samples are labelled, or as many distinct ones as there are to be atoms; and if each class can get one.
     """
@@ -91,7 +91,7 @@ def suits_classes(X: Any, y: Array, n_atoms: int) -> bool:
 
 
 def _shares(n_atoms: int, room: Array) -> Array:
-    """``n_atoms`` split among classes as equally as their ``room`` allows."""
+    """Split ``n_atoms`` among classes as equally as their ``room`` allows."""
     if n_atoms < len(room):
         raise ValueError(f"n_atoms={n_atoms} is less than the {len(room)} classes: ask for at least one atom each.")
     if n_atoms > room.sum():

@@ -48,7 +48,7 @@ class Bag:
         return len(self.positions)
 
     def with_values(self, values: Array | sp.csr_array) -> Bag:
-        """The same places with other numbers."""
+        """Return the same places with other numbers."""
         return replace(self, values=values)
 
 
@@ -73,11 +73,17 @@ class Bags(Sequence[Bag]):
     steps : tuple of Step
         What is done with each, in turn.
 
+    Attributes
+    ----------
+    skipped : list of (int, str, str)
+        Items that the last stage to go through all of them could not use: number, name, reason.
+
     """
 
     def __init__(self, items: Sequence[Any], steps: tuple[Step, ...] = ()) -> None:
         self._items = items
         self._steps = steps
+        self.skipped: list[tuple[int, str, str]] = []
 
     def __len__(self) -> int:
         return len(self._items)
@@ -87,7 +93,7 @@ class Bags(Sequence[Bag]):
     @overload
     def __getitem__(self, index: slice | Sequence[int]) -> Bags: ...
     def __getitem__(self, index: Any) -> Bag | Bags:
-        """One bag, or the sequence of some of them."""
+        """Return one bag, or the sequence of some of them."""
         if isinstance(index, slice):
             return Bags(self._items[index], self._steps)
         if np.ndim(index) == 1:
@@ -115,11 +121,11 @@ class Bags(Sequence[Bag]):
         return self._steps
 
     def then(self, step: Step) -> Bags:
-        """The same sequence with one more step."""
+        """Return the same sequence with one more step."""
         return Bags(self._items, (*self._steps, step))
 
     def key(self, index: int, further: str = "") -> str:
-        """A digest of the content of an item, of all that is done with it, and of further words."""
+        """Return a digest of the content of an item, of all that is done with it, and of further words."""
         item = self._items[index]
         digest = hashlib.blake2b(digest_size=20)
         digest.update(_bag_key(item) if isinstance(item, Bag) else content_key(item).encode())
@@ -129,17 +135,17 @@ class Bags(Sequence[Bag]):
         return digest.hexdigest()
 
     def name(self, index: int) -> str:
-        """What to call an item in a message."""
+        """Return what to call an item in a message."""
         item = self._items[index]
         return "(bag)" if isinstance(item, Bag) else name_of(item)
 
     def report_errors(self, errors: Iterable[tuple[int, str]]) -> list[tuple[int, str, str]]:
-        """Warn of the items that could not be used; a list of their numbers, names and reasons."""
-        listed = [(index, self.name(index), reason) for index, reason in errors]
+        """Note the items that could not be used, warn of them, and return their numbers, names and reasons."""
+        self.skipped = listed = [(index, self.name(index), reason) for index, reason in errors]
         if listed:
             warn(
                 f"{len(listed)} of {len(self)} images could not be used and count as empty, the first being number "
-                f"{listed[0][0]}: {listed[0][2].rstrip('.')}. All are in the attribute skipped_.",
+                f"{listed[0][0]}: {listed[0][2].rstrip('.')}. sparlow.images.unreadable lists them all.",
             )
         return listed
 

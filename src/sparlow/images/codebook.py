@@ -186,7 +186,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Bags:
-        """Codes of descriptors, computed when they are asked for.
+        """Return the codes of descriptors, computed when they are asked for.
 
         Parameters
         ----------
@@ -235,6 +235,11 @@ class Codebook(TransformerMixin, BaseEstimator):
         if self.coding == "sparse":
             return SparseCoding(self.words_, prior)
         templates = sample[rng.permutation(len(sample))[: self.n_templates]]
+        if len(templates) < 2:
+            raise ValueError(
+                'coding="laplacian" averages over neighbours, but there is only one descriptor that is not flat. Give '
+                "more or larger pictures, or use another coding."
+            )
         k = min(self.n_neighbors, len(templates) - 1)
         return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
 
@@ -305,7 +310,7 @@ def _sound_words(known: dict[str, Array], shape: tuple[int, int]) -> bool:
 
 
 def _seed(random_state: Any) -> Any:
-    """A number from whatever a random state may be."""
+    """Return a number from whatever a random state may be."""
     if random_state is None or isinstance(random_state, Integral):
         return random_state
     return random_state.randint(np.iinfo(np.int32).max)

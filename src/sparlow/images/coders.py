@@ -138,7 +138,7 @@ class Templates:
     k: int
 
     def mean_codes(self, X: Array, own: bool = False) -> sp.csr_array:
-        """φ̄(x) = Σₜ wₜφₜ over the k nearest templates, wₜ ∝ the intersection Σᵢ min(xᵢ, tᵢ); Σw = 1.
+        """Return φ̄(x) = Σₜ wₜφₜ over the k nearest templates, wₜ ∝ the intersection Σᵢ min(xᵢ, tᵢ), Σw = 1.
 
         With ``own`` the descriptors are the templates themselves, and none is averaged with itself.
         """
@@ -181,7 +181,7 @@ class LaplacianCoding:
         return self.towards(X, self.templates.mean_codes(X))
 
     def towards(self, X: Array, means: sp.csr_array) -> sp.csr_array:
-        """Codes pulled towards given codes."""
+        """Return codes pulled towards given codes."""
         r, scale, root = len(self.dictionary), 1 / np.sqrt(1 + self.pull), np.sqrt(self.pull)
         atoms = scale * np.hstack([self.dictionary, root * np.eye(r, dtype=np.float32)])
         samples = scale * sp.hstack([sp.csr_array(X), root * means], format="csr")
@@ -207,7 +207,7 @@ class LaplacianCoding:
     def with_templates(
         cls, dictionary: Array, prior: ElasticNet, pull: float, descriptors: Array, k: int, n_jobs: int | None
     ) -> LaplacianCoding:
-        """Codes of the templates first: sparse codes, then a few sweeps in which each is pulled to its neighbours."""
+        """Learn codes of the templates: sparse codes, then a few sweeps in which each is pulled to its neighbours."""
         templates = Templates(descriptors, SparseCoding(dictionary, prior, n_jobs)(descriptors), k)
         for _ in range(_SWEEPS):
             coder = cls(dictionary, prior, pull, templates, n_jobs)

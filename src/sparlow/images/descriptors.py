@@ -88,7 +88,7 @@ class _Extractor:
             )
 
     def _fill(self, levels: Array, white: int, window: _Window, grid: _Grid, descriptors: Array) -> None:
-        """The patches of one size."""
+        """Fill in the patches of one size."""
         rows = descriptors.reshape(grid.down, grid.across, WIDTH)
         least = np.float32(self.contrast * white * window.total)
         image, starts, weights = frozen(levels, window.starts, window.weights)
@@ -106,7 +106,7 @@ class _Grid(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _grids(patches: tuple[int, ...], step: int, size: tuple[int, int]) -> tuple[tuple[_Grid, ...], Array]:
-    """The grid of each size of patch on an image, and the centres of all patches."""
+    """Return the grid of each size of patch on an image, and the centres of all patches."""
     grids, positions = [], []
     for patch in patches:
         lefts, tops = (_first_pixels(side, patch, step) for side in size)
@@ -117,7 +117,7 @@ def _grids(patches: tuple[int, ...], step: int, size: tuple[int, int]) -> tuple[
 
 
 def _first_pixels(length: int, patch: int, step: int) -> range:
-    """First pixels of patches that lie within ``range(length)``, what is left over shared by both ends."""
+    """Return the first pixels of patches within ``range(length)``; what is left over is shared by both ends."""
     spare = (length - patch) % step
     return range(spare // 2, length - patch + 1, step)
 
@@ -171,7 +171,7 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
         return self
 
     def transform(self, X: Any) -> Bags:
-        """Descriptors of images, computed when they are asked for.
+        """Return the descriptors of images, computed when they are asked for.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
     @staticmethod
     @abstractmethod
     def _window(patch: int) -> _Window:
-        """How much the pixels of a patch count in its cells."""
+        """Return how much the pixels of a patch count in its cells."""
 
     def _patches(self) -> tuple[int, ...]:
         patches = tuple(int(size) for size in np.atleast_1d(self.patch))
@@ -265,7 +265,7 @@ class DenseSIFT(_DenseDescriptor):
 
     @staticmethod
     def _window(patch: int) -> _Window:
-        """Linear interpolation between the centres of cells, times a Gaussian whose deviation is half the patch."""
+        """Return linear interpolation between the centres of cells, times a Gaussian of deviation half the patch."""
         cell, middle = patch / 4, (patch - 1) / 2
         centres = middle + cell * (np.arange(4) - 1.5)
         starts = np.ceil(centres - cell).astype(np.int64)
@@ -310,7 +310,7 @@ class DHOG(_DenseDescriptor):
 
     @staticmethod
     def _window(patch: int) -> _Window:
-        """Each cell is a box of a quarter of the patch; a pixel on its edge counts by the part that lies within."""
+        """Return boxes of a quarter of the patch; a pixel on an edge counts by the part that lies within."""
         edges = np.arange(5) * patch / 4
         starts = np.floor(edges[:4]).astype(np.int64)
         taps = int(max(np.ceil(edges[1:]) - starts))

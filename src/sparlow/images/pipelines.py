@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
-from ..parallel import Threads, frozen
+from ..checks import check_array, validate_data
+from ..parallel import Threads, frozen, one_blas_thread
 from ..priors import ElasticNet
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
@@ -43,7 +44,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     Attributes
     ----------
-    components_ : array of shape (n_components_, n_features_in)
+    components_ : array of shape (n_components, n_features)
         Orthonormal axes, by descending variance.
     mean_ : array of shape (n_features_in,)
         Mean of the training rows.
@@ -69,6 +70,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components = n_components
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any = None) -> PrincipalComponents:
         """Find the components of the rows.
 
@@ -99,6 +101,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components_ = self._n_features_out = len(kept)
         return self
 
+    @one_blas_thread()
     def transform(self, X: Any) -> Array:
         """Project rows.
 
@@ -109,7 +112,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Returns
         -------
-        Z : array of shape (n, n_components_)
+        Z : array of shape (n_samples, n_components)
 
         """
         check_is_fitted(self)
@@ -377,7 +380,7 @@ def lsc(
     n_jobs: int | None = None,
     on_error: str = "raise",
 ) -> Pipeline:
-    """Laplacian sparse codes, max pooling over a spatial pyramid, linear SVM.
+    """Return the pipeline of Laplacian sparse codes, max pooling over a spatial pyramid, and a linear SVM.
 
     Gao, Tsang, Chia, *Laplacian sparse coding, hypergraph Laplacian sparse coding, and applications*, 2013.
 

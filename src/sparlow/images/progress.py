@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def track(items: Iterable[T], total: int, what: str, verbose: int) -> Iterator[T]:
-    """The same items, with a bar and the time left on a terminal where ``verbose`` and rich is installed."""
+    """Yield the items, with a bar and the time left on a terminal where ``verbose`` and rich is installed."""
     if not (verbose and sys.stderr.isatty()):
         yield from items
         return

@@ -58,7 +58,7 @@ class _Pooling:
         return indices, row[indices]
 
     def _cells(self, bag: Bag) -> Array:
-        """The cell of each descriptor at each level, cells of all levels counted through, row by row."""
+        """Return the cell of each descriptor at each level, cells of all levels counted through, row by row."""
         cells, first = np.empty((len(bag), len(self.levels)), np.int64), 0
         relative = (bag.positions + 0.5) / np.array(bag.size)
         for place, level in enumerate(self.levels):
@@ -108,8 +108,6 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     ----------
     n_words_ : int
         Width of the codes.
-    skipped_ : list of (int, str, str)
-        Images of the last ``transform`` that could not be used: number, name, reason. Their rows are zero.
 
     """
 
@@ -166,7 +164,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Pooled codes.
+        """Return pooled codes.
 
         Parameters
         ----------
@@ -176,6 +174,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         Returns
         -------
         rows : csr_array or array of shape (n_images, n_cells · n_words), float32
+            Images that could not be used have rows of zeros; ``X.skipped`` lists them.
 
         """
         check_is_fitted(self)
@@ -189,12 +188,12 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             rows.append(row)
             if error is not None:
                 errors.append((index, error))
-        self.skipped_ = bags.report_errors(errors)
+        bags.report_errors(errors)
         matrix = _stack(rows, pooling.n_cells * pooling.n_words)
         return matrix if self.sparse_output else matrix.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names such as "grid4_row0_column3_word17".
+        """Return names such as "grid4_row0_column3_word17".
 
         Parameters
         ----------

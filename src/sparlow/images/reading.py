@@ -248,7 +248,7 @@ def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> 
 
 
 def _wide_values(picture: Any) -> Array:
-    """Modes of more than eight bits: floats as they are, integers as those of 16 bits."""
+    """Return values of modes of more than eight bits: floats as they are, integers as those of 16 bits."""
     values = np.asarray(picture)
     if picture.mode == "F":
         return values

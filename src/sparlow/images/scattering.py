@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .. import _kernels
+from ..checks import validate_data
 from ..parallel import Threads, chunks, frozen
 
 Array = NDArray[Any]
@@ -31,7 +32,7 @@ _REPEATED = 1 << 21  # wavelets of the second order are stored once for each lan
 
 
 def _frequencies(n: int) -> Array:
-    """Angular frequencies of a discrete Fourier transform of length n."""
+    """Return the angular frequencies of a discrete Fourier transform of length n."""
     return 2 * np.pi * np.fft.fftfreq(n)
 
 
@@ -183,7 +184,7 @@ class _Network:
         return _stacked(radices, np.int64), _stacked(turns, self.dtype), _stacked(places, np.int64)
 
     def _blur(self) -> tuple[Array, Array]:
-        """Weights of the points in each coefficient, and the range of those that are not negligible."""
+        """Return the weights of the points in each coefficient, and the range of those that are not negligible."""
         weights, bands = [], []
         for size, count in zip(self.padded, self.output_shape[1:], strict=True):
             weights.append([self._weights(size, j, count) for j in range(self.J)])
@@ -191,7 +192,7 @@ class _Network:
         return _stacked(weights, self.dtype), _stacked(bands, np.int64)
 
     def _weights(self, size: int, j: int, count: int) -> Array:
-        """Low-pass filter at resolution 2^−j, around the points that are kept: all multiples of 2^J but the borders."""
+        """Return the low-pass filter at resolution 2^−j, around the points kept: multiples of 2^J but the borders."""
         taps = np.fft.ifft(_low_pass(size, self.J)[_kept(size, j)]).real
         places = np.arange(1, count + 1) << (self.J - j)
         return taps[np.subtract.outer(places, np.arange(len(taps))) % len(taps)]
@@ -201,14 +202,14 @@ class _Network:
         return int(count[0]), int(count[-1]) + 1
 
     def _bank(self) -> Array:
-        """Wavelets in Fourier space, transposed: scale, angle, column frequency, row frequency."""
+        """Return wavelets in Fourier space, transposed: scale, angle, column frequency, row frequency."""
         rows, columns = map(_frequencies, self.padded)
         angles = [(int(self.L / 2 - 1) - t) * np.pi / self.L for t in range(self.L)]
         bank = [[_morlet(rows, columns, j, angle, 4 / self.L).T for angle in angles] for j in range(self.J)]
         return np.array(bank)
 
     def _first(self, bank: Array) -> Array:
-        """Wavelets of the first order, in lanes; the constants of the inverse transform are included."""
+        """Return wavelets of the first order, in lanes; the constants of the inverse transform are included."""
         (n, m), lanes = self.padded, _kernels.LANES
         groups = -(-self.L // lanes)
         padded = np.zeros((self.J, groups * lanes, m, n), self.dtype)
@@ -217,7 +218,7 @@ class _Network:
         return np.ascontiguousarray(grouped).reshape(self.J, groups, m, n * lanes)
 
     def _second(self, bank: Array) -> tuple[Array, Array, int]:
-        """Wavelets of scale k at resolution 2^−j, where each starts, and how often each number is repeated."""
+        """Return wavelets of scale k at resolution 2^−j, where each starts, and how often each number is repeated."""
         (n, m), parts, starts = self.padded, [np.empty(0)], np.zeros((self.J, self.J), np.int64)
         for j, k in itertools.combinations(range(self.J), 2) if self.order == 2 else ():
             kept = bank[k][:, _kept(m, j)][:, :, _kept(n, j)]
@@ -243,9 +244,9 @@ class Scattering(TransformerMixin, BaseEstimator):
     The transform cascades wavelet filters ψ, moduli and a low-pass filter φ. Nothing is learned. For an image x the
     coefficients are
 
-    - order 0: x ⋆ φ
-    - order 1: |x ⋆ ψ₁| ⋆ φ, for every wavelet
-    - order 2: ||x ⋆ ψ₁| ⋆ ψ₂| ⋆ φ, for every pair of wavelets of which the second has the larger scale
+    - order 0: ``x ⋆ φ``
+    - order 1: ``|x ⋆ ψ₁| ⋆ φ``, for every wavelet
+    - order 2: ``||x ⋆ ψ₁| ⋆ ψ₂| ⋆ φ``, for every pair of wavelets of which the second has the larger scale
 
     They are sampled every 2^J pixels. They change little if the image is shifted by less than 2^J pixels or slightly
     deformed, and order 2 recovers part of what the average of order 1 loses. A linear classifier is often enough after
@@ -265,8 +266,8 @@ class Scattering(TransformerMixin, BaseEstimator):
         Height and width of the images. By default they are taken from the stack that ``fit`` is given. Without a stack,
         images are square.
     log : bool or float, default=False
-        If True, return log(εr + |S|) in place of the coefficients S. Here ε = 0.01, and r is the root mean square of
-        the pixels of the image. A number is used as ε. The logarithm makes orders comparable. If all pixels are
+        If True, return ``log(εr + |S|)`` in place of the coefficients S. Here ε = 0.01, and r is the root mean square
+        of the pixels of the image. A number is used as ε. The logarithm makes orders comparable. If all pixels are
         multiplied by c > 0, log c is added to every feature. For an image of zeros r = 1.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.

@@ -24,7 +24,7 @@ _SETTLED = 1e-3  # stop when a smaller share of the descriptors changes its word
 def sample_descriptors(
     bags: Bags, n_samples: int, random_state: Any, n_jobs: int | None = None, verbose: int = 0
 ) -> tuple[Array, list[tuple[int, str]]]:
-    """About ``n_samples`` descriptors, as many of each image, and the images that could not be used.
+    """Return about ``n_samples`` descriptors, as many of each image, and the images that could not be used.
 
     Where there are more images than descriptors wanted, one is taken of each of a random part of the images.
     """
@@ -48,7 +48,7 @@ def sample_descriptors(
 def kmeans(
     X: Array, n_words: int, max_iter: int, random_state: Any, n_jobs: int | None = None, verbose: int = 0
 ) -> Array:
-    """Centres of clusters: minimise Σᵢ minⱼ‖xᵢ − bⱼ‖² by Lloyd's steps, from a start by k-means++ on a part.
+    """Return centres of clusters: minimise Σᵢ minⱼ‖xᵢ − bⱼ‖² by Lloyd's steps, from k-means++ on a part.
 
     The result has the same bits for any number of threads, which caches rely on.
 

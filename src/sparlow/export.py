@@ -1,0 +1,158 @@
+"""Write embeddings for other programs: parquet for embedding-atlas, and files for TensorBoard's projector."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .files import replacing
+
+Array = NDArray[Any]
+
+__all__ = ["to_parquet", "to_projector"]
+
+
+def _checked(
+    Z: ArrayLike, y: Any, names: Any, images: Any, shape: tuple[int, int] | None
+) -> tuple[Array, Any, Any, Any]:
+    """Return the embedding (n, l), labels and names as lists of words, and thumbnails (n, height, width) as bytes."""
+    Z = np.asarray(Z, dtype=np.float32)
+    if Z.ndim != 2:
+        raise ValueError(f"Z must have shape (n_samples, n_components), got {Z.shape}.")
+    words: list[Any] = []
+    for name, values in (("y", y), ("names", names)):
+        if values is not None and len(values) != len(Z):
+            raise ValueError(f"{name} must have one entry for each of the {len(Z)} rows of Z, got {len(values)}.")
+        words.append(None if values is None else [str(value) for value in np.asarray(values, object).tolist()])
+    if images is None:
+        return Z, words[0], words[1], None
+    pictures = np.asarray(images, dtype=float)
+    if pictures.ndim == 2 and shape is not None and pictures.shape[1] == shape[0] * shape[1]:
+        pictures = pictures.reshape(len(pictures), *shape)
+    if pictures.ndim != 3 or len(pictures) != len(Z):
+        raise ValueError(
+            f"images must be {len(Z)} rows of height × width pixels, with their shape=(height, width), or an array "
+            f"({len(Z)}, height, width); got {pictures.shape} and shape={shape}."
+        )
+    low, high = (extreme(pictures, axis=(1, 2), keepdims=True) for extreme in (np.min, np.max))
+    scaled = 255 * (pictures - low) / np.maximum(high - low, np.finfo(float).tiny)
+    return Z, words[0], words[1], scaled.astype(np.uint8)
+
+
+def _png(picture: Array) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("Thumbnails need Pillow: pip install 'sparlow[images]'") from error
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def to_parquet(
+    path: str | os.PathLike[str],
+    Z: ArrayLike,
+    y: Any = None,
+    *,
+    names: Any = None,
+    images: Any = None,
+    shape: tuple[int, int] | None = None,
+) -> None:
+    """Write an embedding with labels and thumbnails as a parquet file.
+
+    The columns are ``vector`` (all numbers of a sample), ``x`` and ``y`` (the first two), ``label``, ``name`` and
+    ``image`` (PNG files, as ``{bytes, path}``). ``embedding-atlas FILE --x x --y y`` shows the first two components,
+    ``embedding-atlas FILE --vector vector`` a map of all of them.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    Z : array of shape (n_samples, n_components)
+        The embedding.
+    y : sequence of length n_samples, optional
+        Labels.
+    names : sequence of length n_samples, optional
+        Names of the samples, such as those of their files.
+    images : array of shape (n_samples, n_features) or (n_samples, height, width), optional
+        Thumbnails, each scaled to its own range.
+    shape : (height, width), optional
+        Of one image, where images are rows.
+
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
+    Z, labels, words, pictures = _checked(Z, y, names, images, shape)
+    columns: dict[str, Any] = {"vector": pa.array(list(Z), pa.list_(pa.float32())), "x": Z[:, 0]}
+    columns["y"] = Z[:, 1] if Z.shape[1] > 1 else np.zeros(len(Z), np.float32)
+    columns |= {name: values for name, values in (("label", labels), ("name", words)) if values is not None}
+    if pictures is not None:
+        kept = words or [f"{number}.png" for number in range(len(Z))]
+        files = [{"bytes": _png(picture), "path": name} for picture, name in zip(pictures, kept, strict=True)]
+        columns["image"] = pa.array(files, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    with replacing(path) as unfinished:
+        pq.write_table(pa.table(columns), unfinished)
+
+
+def to_projector(
+    folder: str | os.PathLike[str],
+    Z: ArrayLike,
+    y: Any = None,
+    *,
+    names: Any = None,
+    images: Any = None,
+    shape: tuple[int, int] | None = None,
+) -> None:
+    """Write an embedding with labels and thumbnails for TensorBoard's embedding projector.
+
+    ``tensorboard --logdir FOLDER`` shows it. The folder gets ``tensors.tsv``, ``metadata.tsv``, ``sprite.png`` and
+    ``projector_config.pbtxt``.
+
+    Parameters
+    ----------
+    folder : path
+        The folder; it is made if it is not there.
+    Z : array of shape (n_samples, n_components)
+        The embedding.
+    y : sequence of length n_samples, optional
+        Labels.
+    names : sequence of length n_samples, optional
+        Names of the samples.
+    images : array of shape (n_samples, n_features) or (n_samples, height, width), optional
+        Thumbnails, each scaled to its own range.
+    shape : (height, width), optional
+        Of one image, where images are rows.
+
+    """
+    Z, labels, words, pictures = _checked(Z, y, names, images, shape)
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["embeddings {", '  tensor_name: "SparLow"', '  tensor_path: "tensors.tsv"']
+    files = {"tensors.tsv": "".join("\t".join(f"{value:.7g}" for value in row) + "\n" for row in Z.tolist()).encode()}
+    told = [(name, values) for name, values in (("label", labels), ("name", words)) if values is not None]
+    if told:
+        heading = "\t".join(name for name, _ in told) + "\n" if len(told) > 1 else ""  # one column has no heading
+        cells = zip(*([" ".join(value.split()) for value in values] for _, values in told), strict=True)
+        files["metadata.tsv"] = (heading + "".join("\t".join(row) + "\n" for row in cells)).encode()
+        lines.append('  metadata_path: "metadata.tsv"')
+    if pictures is not None:
+        _, height, width = pictures.shape
+        side = math.ceil(math.sqrt(len(pictures)))  # the projector wants a square of thumbnails
+        sheet = np.zeros((side * side, height, width), np.uint8)
+        sheet[: len(pictures)] = pictures
+        sheet = sheet.reshape(side, side, height, width).swapaxes(1, 2).reshape(side * height, side * width)
+        files["sprite.png"] = _png(sheet)
+        lines += ["  sprite {", '    image_path: "sprite.png"', f"    single_image_dim: [{width}, {height}]", "  }"]
+    files["projector_config.pbtxt"] = ("\n".join([*lines, "}"]) + "\n").encode()
+    for name, content in files.items():
+        with replacing(folder / name) as unfinished:
+            unfinished.write_bytes(content)
