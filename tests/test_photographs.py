@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
-from sparlow import load
+from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import evaluate, fit
 from sparlow.app.photographs import Recipe
+from sparlow.images import pyramid_features
 from sparlow.models import load_file
 from sparlow.views import Patches
 from tests import cases
@@ -104,6 +107,18 @@ def test_photographs_that_cannot_be_read_are_all_named_before_the_work(photograp
     assert (code, "a.png" in said, "b.png" in said) == (2, True, True)
 
 
+def test_commands_take_a_pipeline_of_pictures_that_python_saved(photographs, tmp_path, capsys):
+    files = sorted((photographs / "old").rglob("*.png"))
+    labels = [file.parent.name for file in files]
+    features = pyramid_features(n_words=16, patch=16, random_state=0)
+    whole = make_pipeline(features, SparLow("lda", n_atoms=9, max_iter=0, random_state=0), KNeighborsClassifier(1))
+    save(whole.fit(files, labels), tmp_path / "m.sparlow")
+    code, told, _ = run(capsys, "predict", tmp_path / "m.sparlow", photographs / "new")
+    new = sorted((photographs / "new").rglob("*.png"))
+    assert (code, told["label"]) == (0, whole.predict(new).tolist())
+    assert run(capsys, "evaluate", tmp_path / "m.sparlow", photographs / "new", "--classifiers", "1NN")[0] == 0
+
+
 @pytest.mark.slow
 def test_features_are_learned_anew_in_each_fold(photographs, tmp_path, capsys):
     words = ["--folds", 2, "--classifiers", "1NN", *BRIEF]
@@ -144,6 +159,9 @@ def test_small_pictures_have_local_codes(digits, tmp_path, capsys):
         (["--patches"], "--patches cuts pictures, but"),
         (["--patches", "--shifts", 1, "--size", "8x8"], "--shifts is for whole pictures"),
         (["--patches", "--whole"], "not allowed with argument"),
+        (["--photographs"], "is neither a folder nor an image"),
+        (["--photographs", "--size", "8x8"], "--photographs takes pictures as they are"),
+        (["--fill"], "--one-hot and --fill are for tables"),
     ):
         code = main([*map(str, ["fit", digits / "rows.npz", *words, *more])])
         assert (code, promised in capsys.readouterr().err) == (2, True)

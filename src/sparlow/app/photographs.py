@@ -184,6 +184,10 @@ def photographs_in(arguments: Any, terminal: Terminal) -> Pictures | None:
             return None
         if not path.is_dir():
             return None
+    elif arguments.size is not None or arguments.shifts is not None or arguments.standardize is not None:
+        raise DataError(
+            "--photographs takes pictures as they are: --size, --shifts and --standardize do not go with it."
+        )
     terminal.stage(f"reading the pictures in {path}")
     pictures = look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False)
     sizes = {*pictures.sizes}

@@ -104,7 +104,7 @@ def read_model(path: str) -> SavedModel:
     fields = {field.name: getattr(held, field.name) for field in dataclasses.fields(ModelFile)}
     if isinstance(held.model, SparLow):
         return SavedModel(**fields)
-    steps = held.model.steps if isinstance(held.model, Pipeline) else []
+    steps = _flat(held.model.steps) if isinstance(held.model, Pipeline) else []
     place = next((place for place, (_, step) in enumerate(steps) if isinstance(step, SparLow)), None)
     if place is None:
         if "features" in held.data:
@@ -115,6 +115,15 @@ def read_model(path: str) -> SavedModel:
         )
     before, after = Pipeline(steps[:place]) if place else None, Pipeline(steps[place + 1 :])
     return SavedModel(**{**fields, "model": steps[place][1]}, before=before, after=after if len(after) else None)
+
+
+def _flat(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the steps of a pipeline with those of pipelines in it, each with a name of its own."""
+    found = []
+    for name, step in steps:
+        inner = _flat(step.steps) if isinstance(step, Pipeline) else None
+        found += [(name, step)] if inner is None else [(f"{name}-{own}", part) for own, part in inner]
+    return [(name, step) for name, step in found if step is not None and step != "passthrough"]
 
 
 def read_data(
@@ -218,6 +227,9 @@ def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: Saved
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
     if (arguments.columns is not None or arguments.drop) and kind_of(path) not in COLUMNED:
         raise UserError(f"--columns and --drop are for tables, which {path} is not.")
+    encodes = getattr(arguments, "one_hot", None) is not None or getattr(arguments, "fill", False)
+    if encodes and kind_of(path) not in COLUMNED:
+        raise UserError(f"--one-hot and --fill are for tables, which {path} is not.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
     if held is not None and "features" in held.data and holds_pictures(path) and not held.of_photographs:

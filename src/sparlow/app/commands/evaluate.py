@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             dataset = dataset.take(np.flatnonzero(~known))
         if held.model._training.targets is not None:
             return _r_squared(held, dataset, {"how": how, **_seen(seen)}, terminal)
+        terminal.stage(f"judging the model on {len(dataset.X)} samples")
         rows = [judge_saved(held, dataset, arguments.classifiers, terminal)]
     terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
     return OK

@@ -64,7 +64,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
     dataset = read_data(arguments, arguments.data, held, terminal)
+    terminal.stage(f"judging the model on {len(dataset.X)} samples")
     rows, protocol = _judged(arguments, held, dataset, terminal)
+    terminal.stage("making the page")
     seen = arguments.train is not None and bool(dataset.seen_by(held).all())
     text = report(
         held,

@@ -199,8 +199,10 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
     for rows in gen_batches(len(X), _ROWS):
         features = np.asarray(model.encode(X[rows]).toarray(), float)
         found = explanations.contributions(model, features, pairs[rows])
-        order = np.argsort(-np.abs(found), axis=1, kind="stable")[:, :_PARTS]
-        parts.append((order, np.take_along_axis(found, order, 1)))
+        order = np.argpartition(-np.abs(found), min(_PARTS, found.shape[1]) - 1, axis=1)[:, :_PARTS]
+        values = np.take_along_axis(found, order, 1)
+        sizes = np.argsort(-np.abs(values), axis=1, kind="stable")
+        parts.append((np.take_along_axis(order, sizes, 1), np.take_along_axis(values, sizes, 1)))
         cells = layout.shaped(found).sum(axis=(2, 3))
         maps.append(resized(layout.spread(cells).reshape(len(cells), -1), layout.places, small))
         amounts.append(sp.csr_array(layout.shaped(features).sum(axis=(1, 2))))
@@ -209,9 +211,9 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
     where = np.concatenate(maps)
     where /= np.maximum(np.abs(where).max(axis=1, keepdims=True), 1e-12)
     scale = float(np.abs(values).max(initial=0)) / 32767 or 1.0
-    centres, sizes = layout.centres(), layout.cell_size()
+    centres, cell_sizes = layout.centres(), layout.cell_size()
     shape = (layout.grid.height, layout.grid.width)
-    frames = np.column_stack([centres - (sizes - 1) / 2, sizes]) / np.array([*shape, *shape])
+    frames = np.column_stack([centres - (cell_sizes - 1) / 2, cell_sizes]) / np.array([*shape, *shape])
     return {
         "count": places.shape[1],
         "place": packed(places, np.uint32),
