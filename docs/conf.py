@@ -50,9 +50,16 @@ def leave_out_foreign_members(app, what, name, member, skip, options):
     return True if home is not None and not str(home).startswith("sparlow") else None
 
 
+def append_contributing(app, name, content):
+    """Show CONTRIBUTING.md of the clone on the page of that name, below its own words."""
+    if name == "contributing" and (ROOT / "CONTRIBUTING.md").exists():
+        content[0] += "\n```{include} ../CONTRIBUTING.md\n:relative-docs: docs/\n:heading-offset: 1\n```\n"
+
+
 def setup(app):
-    """Connect the choice of members."""
+    """Connect the choice of members, and the page on contributing."""
     app.connect("autodoc-skip-member", leave_out_foreign_members)
+    app.connect("source-read", append_contributing)
 
 
 # ── gallery ────────────────────────────────────────────────────────────────────────────────────────────────────────
