@@ -8,7 +8,7 @@ DEV    := $(VENV)/.dev
 DOCS   := $(VENV)/.docs
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-.PHONY: demo check test docs lint bench browser clean
+.PHONY: demo check test docs lint bench browser wheel matrix clean
 .DEFAULT_GOAL := test
 
 $(USE): pyproject.toml
@@ -74,6 +74,30 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# wheel and sdist in dist/, each tried in a fresh environment outside of the clone with the core dependencies alone
+wheel: $(DEV)
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+	@for file in dist/*; do \
+	  place=$$(mktemp -d) && $(PYTHON) -m venv $$place/venv \
+	  && $$place/venv/bin/python -m pip install --quiet --progress-bar off $$file \
+	  && cp tests/ten_lines.py README.md $$place && (cd $$place && venv/bin/python ten_lines.py README.md) \
+	  && rm -rf $$place && echo "── $$file runs the lines of the README" || exit 1; \
+	done
+
+# the fast tests with the lowest versions that pyproject.toml allows, and with the newest, for each Python found
+PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do command -v python$$v; done)
+matrix:
+	@test -n "$(PYTHONS)" || { echo "No python3.11 to python3.14 was found; name them: make matrix PYTHONS='/path/python3.12'"; exit 1; }
+	@for python in $(PYTHONS); do for versions in lowest newest; do \
+	  name=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$$versions; place=.matrix/$$name; \
+	  echo "── $$name"; mkdir -p .matrix && $$python -m venv $$place && : > $$place/constraints.txt \
+	  && if [ $$versions = lowest ]; then $$place/bin/python tests/lowest.py > $$place/constraints.txt; fi \
+	  && $$place/bin/python -m pip install --quiet --progress-bar off --constraint $$place/constraints.txt --editable ".[dev]" \
+	  && NUMBA_CACHE_DIR=$$place/kernels $$place/bin/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal tests \
+	  || exit 1; \
+	done; done
+
 bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py
 	@OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/dictionaries.py
@@ -81,5 +105,5 @@ bench: $(DEV)
 	@$(BIN)/python -m benchmarks.joint
 
 clean:
-	rm -rf $(VENV) demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .coverage
+	rm -rf $(VENV) .matrix dist demo docs/_build docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

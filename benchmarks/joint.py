@@ -1,8 +1,8 @@
 """What a step of joint learning costs: against SPAMS, by number of samples, in memory, and by solver.
 
-    SPARLOW_DATA=<folder> python -m benchmarks.joint [step growth memory solvers]
+    SPARLOW_DATA=<folder> python -m benchmarks.joint [step growth memory solvers refresh]
 
-Four measurements, each a list of rows in ``results/joint.json``:
+Five measurements, each a list of rows in ``results/joint.json``:
 
 - step: USPS, 1000 atoms, LDA: seconds per accepted step, line search included, over those of a cold ``spams.lasso``
   pass of the same samples and dictionary with the same prior, in the same run.
@@ -10,6 +10,8 @@ Four measurements, each a list of rows in ``results/joint.json``:
 - memory: MNIST, 60 000 samples, 1000 atoms: peak memory of a fit, for every criterion, in a process of its own.
 - solvers: for every criterion, its pairs not reweighed and no labels spread, the cost J that the elimination of U and
   the paper's joint conjugate gradients reach after the same number of sparse codings.
+- refresh: for every criterion as it is by default, with search directions that are kept when its weights are renewed,
+  and with directions that are forgotten then: the J that is climbed, and J of the criterion as written.
 """
 
 import argparse
@@ -32,6 +34,7 @@ from evidence import datasets
 from sparlow import SparLow, __version__
 from sparlow.coded import Samples
 from sparlow.criteria import CRITERIA, criterion_named
+from sparlow.optimize import State
 from sparlow.problem import METHODS, begin, learn
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "joint.json"
@@ -178,13 +181,45 @@ def solvers():
     return rows
 
 
-MEASUREMENTS = {"step": step, "growth": growth, "memory": memory, "solvers": solvers}
-NEEDED = {"step": "usps", "growth": "mnist", "memory": "mnist", "solvers": "usps"}
+def refresh():
+    X, y = usps()
+    X, y = X[:3000], y[:3000]
+    rows, moved = [], State.moved
+    for criterion in NAMES:
+        labels = some_labels(criterion, y)
+        first = SparLow(criterion, n_atoms=300, max_iter=0, random_state=0, normalize=False, **PAPER).fit(X, labels)
+        samples, D = Samples(X, first.prior_, n_jobs=2), first.dictionary_.astype(float)
+        weights = {"shrinkage": first.shrinkage_, "mu_proximity": first.mu_proximity_}
+        for kept in (True, False):
+            State.moved = moved if kept else lambda state, now: dataclasses.replace(moved(state, now), memory=None)
+            chosen = first.criterion_
+            quotient = chosen.bind(X, None if chosen.supervision == "none" else labels, 2)
+            objective, start = begin("eliminate", samples, quotient, D, first.n_components_, **weights)
+            reached = {1: (start.value, start.value)}
+
+            def note(objective, state, reached=reached):
+                now, codings = state.evaluation, 1 + state.n_evaluations
+                as_written = now.value - now.quotient.quotient + objective.plain_quotient(now)
+                reached[codings] = now.value, as_written
+                return "enough" if codings >= 40 else None
+
+            learn(objective, start, max_iter=60, tol=0, callback=note)
+            at = {n: reached[max(k for k in reached if k <= n)] for n in (10, 20, 40)}
+            row = {"criterion": criterion, "directions": "kept" if kept else "forgotten", "start": start.value}
+            row |= {f"J_after_{n}_codings": values[0] for n, values in at.items()}
+            rows.append(row | {f"as_written_after_{n}_codings": values[1] for n, values in at.items()})
+            print(rows[-1], flush=True)
+    State.moved = moved
+    return rows
+
+
+MEASUREMENTS = {"step": step, "growth": growth, "memory": memory, "solvers": solvers, "refresh": refresh}
+NEEDED = {"step": "usps", "growth": "mnist", "memory": "mnist", "solvers": "usps", "refresh": "usps"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measurements", nargs="*", help="step, growth, memory, solvers; all of them if none is named")
+    parser.add_argument("measurements", nargs="*", help="names as above; all of them if none is named")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args()

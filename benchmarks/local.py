@@ -243,7 +243,7 @@ def local(task):
 
 
 def local_start(task):
-    return embedded(model_of(task, max_iter=0), task)
+    return embedded(model_of(task, max_iter=0, embedding="whitened"), task)
 
 
 def local_svm(task):

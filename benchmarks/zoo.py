@@ -409,9 +409,17 @@ def nca(split: Split, seed: int) -> dict[str, float]:
 def sparlow(split: Split, seed: int, **parameters: Any) -> dict[str, float]:
     from sparlow import SparLow
 
-    model = SparLow(parameters.pop("criterion", "lda"), random_state=seed, n_jobs=1, **parameters)
-    A = model.fit(split.X, split.y).transform(split.X)
-    return accuracies(A, split.y, model.transform(split.X_test), split.y_test)
+    def fitted(**more: Any) -> tuple[Any, dict[str, float]]:
+        model = SparLow(criterion, random_state=seed, n_jobs=1, **{**parameters, **more})
+        A = model.fit(split.X, split.y).transform(split.X)
+        return model, accuracies(A, split.y, model.transform(split.X_test), split.y_test)
+
+    criterion = parameters.pop("criterion", "lda")
+    began = time.process_time()
+    model, found = fitted()
+    found |= {"steps": model.best_iter_, "fit_seconds": round(time.process_time() - began, 2)}
+    start = fitted(max_iter=0)[1] if model.best_iter_ else found
+    return found | {f"start_{name}": start[name] for name in ("angle", "distance")}
 
 
 METHODS: dict[str, Callable[..., dict[str, float]]] = {
@@ -425,7 +433,6 @@ METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "logistic": logistic,
     "nca": nca,
     "sparlow": sparlow,
-    "sparlow_start": lambda split, seed: sparlow(split, seed, max_iter=0),
 }
 
 
@@ -469,6 +476,7 @@ def run(names: list[str], methods: list[str], seeds: list[int], path: Path) -> N
 def table(path: Path, measure: str) -> None:
     """Means over seeds as a table in Markdown."""
     rows = kept_rows(path)
+    rows += [{**row, "method": "its start", measure: row[f"start_{measure}"]} for row in rows if "steps" in row]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     print("| set | part | " + " | ".join(methods) + " |\n" + "|---" * (len(methods) + 2) + "|")
     for name in SETS:

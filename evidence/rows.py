@@ -367,7 +367,10 @@ def versions() -> dict[str, str]:
 
 
 class PeakMemory:
-    """Find the largest memory of this process since this object was made; without /proc since the process started."""
+    """Find the largest memory of this process since this object was made; without /proc since the process started.
+
+    Windows tells neither: 0.
+    """
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError):
@@ -379,7 +382,9 @@ class PeakMemory:
             lines = pathlib.Path("/proc/self/status").read_text().splitlines()
             return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
         except (OSError, StopIteration):
-            import resource
-
+            try:
+                import resource
+            except ImportError:  # Windows
+                return 0
             unit = 1024**2 if platform.system() == "Darwin" else 1024
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit

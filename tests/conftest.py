@@ -33,6 +33,14 @@ def _close_figures():
     plt.close("all")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _patient_terminal():
+    """Commands name stages that take long; what tests expect on stderr must not depend on time."""
+    from sparlow.app.terminal import Terminal
+
+    Terminal.PATIENCE = float("inf")
+
+
 @pytest.fixture(scope="session")
 def fitted():
     """LDA-SparLow of 150 digits; not to be fitted again."""

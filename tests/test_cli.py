@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import COMMANDS
+from sparlow.app.terminal import Terminal
 from sparlow.criteria import MFA
 from sparlow.evaluation import compare
 from sparlow.models import load_file
@@ -26,7 +28,7 @@ from sparlow.solvers import EarlyStopping, Solver
 from tests import cases
 
 DIGITS = load_digits()
-SMALL = ["--n-atoms", "30", "--max-iter", "2", "--jobs", "1"]
+SMALL = ["--whole", "--n-atoms", "30", "--max-iter", "2", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -457,7 +459,7 @@ def test_documented_commands_run(tmp_path, monkeypatch, capsys):
         program, *words = shlex.split(command)
         assert (program, main(words)) == ("sparlow", 0), command
     assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
-    assert (tmp_path / "labels.csv").read_text().startswith("name,label\n0/0.png,0\n")
+    assert (tmp_path / "labels.csv").read_text().startswith("name,label,probability,second,likeness,nearest1")
     assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
     assert capsys.readouterr().err == ""
 
@@ -471,7 +473,8 @@ def test_a_pipe_gets_the_result_and_nothing_else(folder):
     with process("fit", folder / "train.npz", "-o", folder / "p.sparlow", *SMALL, "--json",
                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:  # fmt: skip
         out, err = child.communicate(timeout=300)
-    assert (child.returncode, err) == (0, b"")
+    stages = err.decode().splitlines()  # said where they take long, and nothing else
+    assert (child.returncode, [line for line in stages if " …" not in line]) == (0, [])
     assert json.loads(out)["n_atoms"] == 30
     assert load(folder / "p.sparlow").n_atoms_ == 30
 
@@ -578,3 +581,65 @@ def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
         said = capsys.readouterr().err
         assert "x.png: it is not a picture" in said
         assert "y.png be read. With --skip such pictures are left out." in said
+
+
+def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    table = pandas.DataFrame(
+        {
+            "age": np.round(rng.normal(40, 5, 80) + 20 * y),
+            "income": np.round(rng.normal(40_000, 5000, 80)),
+            "city": rng.choice(["Kiel", "Ulm"], 80),
+            "species": np.where(y, "cat", "dog"),
+        }
+    )
+    table.loc[3, "income"] = np.nan
+    table.to_csv(tmp_path / "t.csv.gz", index=False, sep=";", decimal=",")
+    words = ["fit", tmp_path / "t.csv.gz", "-o", tmp_path / "m", "--max-iter", 0, "--n-atoms", 20, "--jobs", 1]
+    code, _, said = run(capsys, *words, "--label-column", "species")
+    assert (code, "'income' (1 of 80)" in said, "--fill: with the median" in said) == (2, True, True)
+    code, _, said = run(capsys, *words, "--label-column", "species", "--fill")
+    assert (code, "column 'city' has" in said, "--one-hot city makes a number of each word" in said) == (2, True, True)
+    code, told, said = run(capsys, *words, "--label-column", "species", "--fill", "--one-hot")
+    assert (code, told["n_features"]) == (0, 4)
+    assert "1 missing numbers are filled with medians, columns of numbers are scaled" in said
+    assert "words are encoded (city)" in said
+    table.loc[5, "city"] = "Rome"  # a new word, and columns in another order
+    table[["city", "income", "age", "species"]].to_csv(tmp_path / "new.csv", index=False)
+    code, told, _ = run(capsys, "evaluate", tmp_path / "m", tmp_path / "new.csv", "--classifiers", "1NN")
+    assert (code, told["n_seen"]) == (0, 79)
+    code, told, _ = run(capsys, "evaluate", tmp_path / "t.csv.gz", "--one-hot", "city", "--fill", "--folds", 2,
+                        "--classifiers", "1NN", "--max-iter", 0)  # fmt: skip
+    assert (code, told["methods"][0]["accuracy"]["1NN"] > 0.7) == (0, True)
+    code, _, said = run(capsys, *words, "--one-hot", "town")
+    assert (code, "--one-hot names 'town', which is no column" in said) == (2, True)
+    assert run(capsys, "fit", tmp_path, "-o", tmp_path / "m", "--fill")[0] == 2
+
+
+@pytest.mark.slow
+def test_raw_wine_is_judged_as_well_as_by_linear_discriminants(wine, capsys):
+    code, told, _ = run(capsys, "evaluate", wine, "--rivals", "--classifiers", "1NN", "--jobs", 1)
+    found = {row["name"]: row["accuracy"]["1NN"] for row in told["methods"]}
+    assert code == 0
+    assert found["LDA-SparLow"] >= found["LDA, shrinkage"] - 0.01
+
+
+def test_a_long_stage_is_named_without_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(Terminal, "PATIENCE", 0.05)
+    with Terminal() as terminal:
+        terminal.stage("counting")
+        time.sleep(0.5)
+    with Terminal(quiet=True) as terminal:
+        terminal.stage("resting")
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "sparlow: counting …\n"
+
+
+def test_names_of_classes_are_whole(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    names = np.array(["chrysanthemum", "chrysalis"])[np.arange(40) % 2]
+    np.savez(tmp_path / "t.npz", X=rng.normal(size=(40, 5)) + 3 * (np.arange(40) % 2)[:, None], y=names)
+    assert main(["evaluate", str(tmp_path / "t.npz"), "--folds", "2", "--classifiers", "1NN", "--jobs", "1"]) == 0
+    assert re.search(r"true . given +chrysalis +chrysanthemum +right %", capsys.readouterr().out)

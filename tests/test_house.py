@@ -18,17 +18,17 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["messages"],
+    ["messages", "checks"],
     ["_kernels", "parallel", "files", "labels"],
     ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
     ["graphs", "views", "derivative", "optimize"],
     ["coding"],
     ["coded", "dictionaries"],
-    ["criteria"],
-    ["problem", "embedding", "defaults"],
-    ["solvers", "quadratic", "spectrum"],
+    ["parts", "criteria"],
+    ["problem", "embedding", "defaults", "distributed"],
+    ["solvers", "quadratic", "checkpoints", "spectrum"],
     ["estimators", "images"],
-    ["evaluation", "classifiers"],
+    ["evaluation", "classifiers", "explanations"],
     ["models"],
     ["plots", "export"],
     ["app"],
@@ -37,7 +37,8 @@ FLOORS = [
 HOMES = {
     "numba": {"_kernels"},
     "matplotlib": {"plots"},
-    "dask": set(),
+    "dask": {"distributed"},
+    "distributed": {"distributed"},
     "spams": set(),
     "skops": {"models"},
     "rich": {"app", "images"},
@@ -116,7 +117,7 @@ print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
 
 
 TOP = "Coder DictionaryLearner SparLow TraceQuotient encode load objective optimality_gap pullback save trace_ratio"
-ROOMS = "classifiers criteria export images plots priors solvers views"
+ROOMS = "classifiers criteria explanations export images plots priors solvers views"
 
 
 def test_top_level_has_few_names_and_the_modules_as_attributes():

@@ -1,5 +1,7 @@
 """The page in a real browser: it draws, answers to the pointer and asks the network for nothing."""
 
+import base64
+import io
 import json
 import re
 import time
@@ -20,6 +22,7 @@ from sparlow.app.page.document import confusion, curve
 from sparlow.evaluation import Judgement, compare
 from sparlow.models import ModelFile, save
 from sparlow.solvers import EarlyStopping
+from sparlow.views import Patches
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:240], DIGITS.target[:240]
@@ -120,7 +123,7 @@ def test_page_loads_silently_and_draws(browser, page):
     )
     assert inside > 240 * 10
     titles = [title.text for title in browser.find_elements(By.TAG_NAME, "h2")]
-    assert titles == ["Embedding", "Atoms", "Factors", "Course of learning", "Accuracy", "Rivals", "Model"]
+    assert titles == ["Embedding", "Doubtful", "Atoms", "Factors", "Course of learning", "Accuracy", "Rivals", "Model"]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#atomsheet canvas")) == 30
     assert len(browser.find_elements(By.CSS_SELECTOR, "#factorsheet canvas")) == 9
     assert grey_levels(browser, "#atomsheet canvas") > 5
@@ -402,3 +405,66 @@ def test_strong_cells_are_strong_numbers_and_not_stars():
     shown = table([["PCA", "**95.22 ± 0.10**"], ["a**b", "–"]], ["method", "1NN"])
     assert "<td class=number><strong>95.22 ± 0.10</strong></td>" in shown
     assert "<td>a**b</td><td class=number>–</td>" in shown
+
+
+def test_a_page_of_a_local_model_says_what_speaks_for_a_class_and_where(browser, tmp_path):
+    model = SparLow("lda", n_atoms=16, views=Patches(), random_state=0).fit(X[:160], Y[:160])
+    new = Dataset(X[160:], Y[160:], (8, 8), source="digits")
+    measured = {"unlikeness": np.linspace(0, 0.3, 30), "marks": np.array([], np.uint64)}
+    path = tmp_path / "local.html"
+    path.write_text(report(ModelFile(model, (8, 8), Y[:160], data=measured), new))
+    open_plot(browser, path)
+    browser.execute_script("sparlow.explain(3)")
+    settle(browser)
+    said = browser.find_element(By.ID, "largestwords").text
+    assert re.match(r"What speaks for \d \(\+\) rather than \d", said)
+    captions = [part.text for part in browser.find_elements(By.CSS_SELECTOR, "#largest figcaption")]
+    assert len(captions) == 6
+    assert all(re.fullmatch(r"[+−]\d+\.\d % (top|middle|bottom) (left|centre|right)", words) for words in captions)
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#pair canvas")) == 2  # the picture, and with its map
+    assert not browser.find_element(By.ID, "most").is_displayed()  # nothing is rebuilt from patches
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#nearest figure")) == 5
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#factorsheet canvas")) == 18  # a factor, and where it looks
+    doubts = browser.find_elements(By.CSS_SELECTOR, ".doubts button")
+    assert doubts
+    browser.execute_script("arguments[0].click()", doubts[0])
+    assert browser.find_element(By.ID, "number").get_attribute("value") == doubts[0].get_attribute("data-sample")
+    click_atom = browser.find_element(By.CSS_SELECTOR, "#atomsheet button")
+    browser.execute_script("arguments[0].click()", click_atom)
+    assert "among their largest" in browser.find_element(By.ID, "markedwords").text
+    assert_silent(browser)
+
+
+def payload(text):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text)[1])
+
+
+def test_colours_follow_the_classes_of_the_model(held):
+    """A class has the same number, and so the same colour, whichever samples are shown; new classes come last."""
+    some = Y >= 4
+    assert payload(report(held, Dataset(X[some], Y[some], (8, 8))))["classes"] == [str(k) for k in range(10)]
+    words = np.array(["zebra", "ant"])[Y % 2]
+    found = payload(report(held, Dataset(X, words, (8, 8))))["classes"]
+    assert found == [*(str(k) for k in range(10)), "ant", "zebra"]
+
+
+def test_a_collapsed_model_says_so(held):
+    assert "the model has collapsed" not in report(held, Dataset(X, Y, (8, 8)))
+    twice = np.repeat(X[:2], 10, axis=0)
+    assert "All these samples lie at two distinct points" in report(held, Dataset(twice, np.repeat(Y[:2], 10), (8, 8)))
+
+
+def test_photographs_are_shown_in_colour(tmp_path):
+    from PIL import Image
+
+    files = []
+    for place, colour in enumerate([(200, 0, 0), (0, 200, 0), (0, 0, 200)]):
+        files.append(tmp_path / f"{place}.png")
+        Image.new("RGB", (40, 20 + 30 * place), colour).save(files[-1])
+    Image.fromarray(np.full((30, 30), 40000, np.uint16)).save(tmp_path / "deep.png")
+    found = packing.sprite_of_files([*files, tmp_path / "deep.png"])
+    sheet = Image.open(io.BytesIO(base64.b64decode(found["sprite"].split(",")[1]))).convert("RGB")
+    side = found["shape"][0]
+    centres = [sheet.getpixel((k % 2 * side + side // 2, k // 2 * side + side // 2)) for k in range(4)]
+    assert [int(np.argmax(pixel)) for pixel in centres[:3]] == [0, 1, 2]
+    assert np.ptp(centres[3]) < 12

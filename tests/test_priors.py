@@ -150,3 +150,32 @@ def test_wright_omega_equals_scipy():
     x = np.concatenate([np.linspace(-80, 80, 401), np.linspace(-3, 4, 401), [1e3, 1e8, 1e17]])
     ours = np.array([_kernels.wright_omega(v) for v in x])
     np.testing.assert_allclose(ours, scipy.special.wrightomega(x), rtol=2e-14)
+
+
+class _WrongCurvature(ElasticNet):
+    def constant_curvature(self, n_atoms):
+        return 0.5 * super().constant_curvature(n_atoms)
+
+
+class _OneCurvature(ElasticNet):
+    def constant_curvature(self, n_atoms):
+        return 0.2
+
+
+class _WrongValue(ElasticNet):
+    @staticmethod
+    def value(code, atom, parameters):
+        return 3.0 * abs(code)
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (_WrongCurvature(0.1, 0.2), "constant_curvature is 0.2 for atom 0, but curvature is 0.4"),
+        (_OneCurvature(0.1, 0.2), "array of 5 numbers"),
+        (_WrongValue(0.1, 0.2), "differences of value"),
+    ],
+)
+def test_parts_of_a_prior_that_contradict_each_other_are_refused(prior, said):
+    with pytest.raises(ValueError, match=said):
+        encode(np.eye(5), np.eye(5), prior)

@@ -150,7 +150,8 @@ def test_missing_values_are_named_by_their_line(tmp_path):
     assert "--label-column" not in str(caught.value)
     path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
     with pytest.raises(
-        DataError, match=r"line 4: column 'b' has 'x', which is not a number; --drop b leaves it out\.$"
+        DataError,
+        match=r"line 4: column 'b' has 'x', which is not a number; --one-hot b .* --drop b leaves the column out\.$",
     ):
         read(path)
     path.write_text("a,b\n1,2\n3,\n")  # a column of numbers is not labels for want of one
@@ -396,7 +397,7 @@ def test_packed_tables_and_decimal_commas_are_read(tmp_path, monkeypatch):
 def test_columns_are_chosen_and_left_out(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("p,q,r,word,label\n1,2,3,u,0\n4,5,6,v,1\n")
-    with pytest.raises(DataError, match=r"column 'word' has 'u', which is not a number; --drop word leaves it out"):
+    with pytest.raises(DataError, match=r"column 'word' has 'u', which is not a number; --one-hot word makes a number"):
         read(path)
     found = read(path, ReadOptions(drop=("word",)))
     assert found.feature_names == ("p", "q", "r")

@@ -39,7 +39,7 @@ from tests import cases
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:150], DIGITS.target[:150]
-SMALL = ["--n-atoms", "20", "--max-iter", "1", "--jobs", "1"]
+SMALL = ["--whole", "--n-atoms", "20", "--max-iter", "1", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")

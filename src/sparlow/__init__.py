@@ -10,7 +10,7 @@ from .tracequotient import trace_ratio
 
 __version__ = "0.2.0"
 
-_ROOMS = ("classifiers", "criteria", "export", "images", "plots", "priors", "solvers", "views")
+_ROOMS = ("classifiers", "criteria", "explanations", "export", "images", "plots", "priors", "solvers", "views")
 
 __all__ = [
     "Coder",

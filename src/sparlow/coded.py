@@ -20,6 +20,7 @@ from sklearn.utils import gen_batches
 
 from .coding import Coder
 from .graphs import Structure
+from .labels import Labels
 from .priors import Prior
 from .views import Bound
 
@@ -99,6 +100,19 @@ class Rows:
                 out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
+    def leading_directions(self, count: int, centred: bool, fewest: int = 1) -> Array:
+        """Return an orthonormal basis (w, k) of at most ``count`` leading directions of the rows, centred or as given.
+
+        There are n − 1 directions along which n samples differ; others join these where ``fewest`` is more. A
+        randomised range finder with two power iterations finds them: its cost is linear in samples and features.
+        """
+        n, width = self.shape
+        count = max(min(count, n - 1 if centred else n), fewest)
+        Q = np.random.RandomState(0).standard_normal((width, count + 10))
+        for _ in range(3):
+            Q = np.linalg.qr(self.scatter_product(Q, centred))[0]
+        return np.asarray(Q @ np.linalg.eigh(self.scatter_within(Q, centred))[1][:, ::-1][:, :count])
+
     def form(self, S: Structure) -> Array:
         """Return ΦᵀSΦ (w, w) in double precision."""
         if len(self.blocks) == 1:
@@ -113,6 +127,29 @@ class Rows:
                     out[others, columns.start + some.start : columns.start + some.stop] = cross
             out[columns, : columns.start] = out[: columns.start, columns].T
         return out
+
+    def take(self, rows: Array) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(block[rows] for block in self.blocks), n_jobs=self.n_jobs)
+
+    def projected(self, basis: Array) -> Rows:
+        """Return ΦV for a basis V (w, k)."""
+        return Rows(self @ basis, n_jobs=self.n_jobs)
+
+    def scatter_product(self, Q: Array, centred: bool = True) -> Array:
+        """Return ΦᵀΠΦQ (w, k) for Q (w, k), with Π = I − 11ᵀ/n, or Π = I where rows are not centred."""
+        Y = self @ Q
+        if not centred:
+            return self.rmatmul(Y)
+        Y -= Y.mean(axis=0)
+        return self.rmatmul(Y) - np.outer(self.mean, Y.sum(axis=0))
+
+    def scatter_within(self, Q: Array, centred: bool = True) -> Array:
+        """Return QᵀΦᵀΠΦQ (k, k)."""
+        Y = self @ Q
+        if centred:
+            Y -= Y.mean(axis=0)
+        return np.asarray(Y.T @ Y)
 
 
 def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
@@ -175,6 +212,29 @@ class Samples:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and features, (n, m)."""
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the samples."""
+        return np.dtype(self.X.dtype)
+
+    @property
+    def mean(self) -> Array:
+        """The mean of the samples, (m,)."""
+        return np.asarray(self.X.mean(axis=0)).ravel()
+
+    def drawn_from(self, labels: Labels) -> tuple[Samples, Labels]:
+        """Return the samples that the first dictionary is learned from, and their labels: all of them."""
+        return self, labels
+
+    def for_neighbours(self) -> Any:
+        """Return what neighbours are searched in: the samples."""
+        return self.X
+
     def coded(self, D: Array, near: Coded | None = None) -> Coded:
         """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby."""
         return code(self, Coder(D, self.prior, n_jobs=self.n_jobs), near)
@@ -227,6 +287,29 @@ class Coded(Rows):
         )
         super().__init__(*blocks, n_jobs=samples.n_jobs)
         self.samples, self.coder, self.features, self.codes = samples, coder, features, codes
+
+    @property
+    def dictionary(self) -> Array:
+        """The dictionary that the samples are coded at."""
+        return self.coder.dictionary
+
+    @property
+    def empty(self) -> float:
+        """The share of samples whose features are all zero."""
+        features = self.features
+        counts = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
+        return float(np.mean(counts == 0))
+
+    @property
+    def nonzeros(self) -> float:
+        """The mean number of nonzero codes of a view; NaN where these were too many to be kept."""
+        return float("nan") if self.codes is None else self.codes.nnz / self.codes.shape[0]
+
+    @property
+    def largest(self) -> float:
+        """The largest product of an atom with a sample or a view of it."""
+        views, X, D = self.samples.views, self.samples.X, self.coder.dictionary
+        return max(float(abs(views.cut(X[part]) @ D.T).max()) for part in views.parts(X.shape[0], X.shape[1]))
 
     def weighted(self, weights: tuple[float, float]) -> Coded:
         """Return the same codes with other weights of codes and samples."""

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array, refuse_unsound
 from .derivative import (
     Atoms,
     dense_chunk,
@@ -31,7 +31,7 @@ from .derivative import (
     sparse_products,
 )
 from .messages import warn
-from .parallel import Threads, chunks, frozen, uninterrupted
+from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
 from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
@@ -155,8 +155,11 @@ class Coder:
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
         parts = chunks(n, max(atoms.D.shape))
-        if len(parts) == 1:
+        if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
+        elif len(parts) == 1:
+            with one_blas_thread():
+                results = [uninterrupted(code, parts[0])]
         else:
             with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
                 results = list(threads.map(code, parts))
@@ -187,7 +190,6 @@ class Coder:
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
         if sp.issparse(X):
             X = sp.csr_array(X)
-            X.check_format(full_check=True)
         if X.shape[1] != self.dictionary.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."
@@ -392,12 +394,12 @@ def _check_tol(tol: float | None) -> float | None:
 
 
 def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csr_array:
+    refuse_unsound(codes, name)
     if not sp.issparse(codes):
         codes = np.asarray(codes)
     if codes.shape != shape:
         raise ValueError(f"{name} must have shape {shape} (samples × atoms), got {codes.shape}.")
     out = sp.csr_array(codes, dtype=dtype)
-    out.check_format(full_check=True)
     if not (out.has_canonical_format and np.all(out.data)):
         out = out.copy()
         out.sum_duplicates()

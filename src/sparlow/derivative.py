@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array
 from .parallel import Threads, chunks, frozen
 from .priors import Prior, checked_numbers
 

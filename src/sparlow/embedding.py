@@ -119,6 +119,11 @@ class Ratio:
         else:
             self._top, self._bottom = _numerator(quotient.above, both), _denominator(quotient, both)
 
+    def width(self, ridges: tuple[float, float]) -> int:
+        """Return the number of features that these ridges leave."""
+        parts = (self.coded.features.shape[1], self.coded.samples.X.shape[1] if self.coded.samples.views.whole else 0)
+        return sum(part for part, ridge in zip(parts, ridges, strict=True) if np.isfinite(ridge))
+
     def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
@@ -154,13 +159,24 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     """
     n = len(K)
     K = K + _JITTER * float(np.trace(K)) * np.eye(n)
-    P = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    P = _cholesky(K)
     inner = Rows(P)
     B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
     V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
     return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
+
+
+def _cholesky(M: Array) -> Array:
+    """Return the lower factor of a positive definite matrix, which it overwrites."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "The features of all samples, or of all samples of each class, are equal up to rounding: there is nothing "
+            "that an embedding could tell apart. A weaker prior gives codes that differ; prior=None chooses one."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -190,7 +206,11 @@ def _numerator(S: Structure, rows: Rows) -> _Numerator:
 def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     """Return B (w, w); where it is a total that has A in it, the other part, which gives the same directions."""
     below = quotient.below if quotient.rest is None else quotient.rest
-    assert below is not None
+    if below is None:
+        raise ValueError(
+            "The criterion has no structure below, which the whitened embedding needs: "
+            'choose embedding="orthonormal".'
+        )
     B = rows.form(below) / rows.shape[0]
     check_scatter(B, rows.squares, "features", lost)
     return B
@@ -198,7 +218,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
 
 def ratio_trace(top: _Numerator, B: Array, n_components: int) -> Array:
     """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
-    L = scipy.linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    L = _cholesky(B)
     if top.A is None:
         assert top.T is not None
         assert top.core is not None
@@ -250,12 +270,14 @@ def try_ridges(
     """Return for each pair of ridges how well held-out samples are embedded.
 
     ``judge(ours, theirs)`` gives a number for each held-out sample, from the embeddings of the samples learned from and
-    of those held out.
+    of those held out. Pairs that leave out codes or samples, and so more features than can be spared, are not tried.
     """
     found = {}
     with Threads(1):
         ratio = Ratio(quotient, rest)
         for ridges in itertools.product(RIDGES, RIDGES_BESIDE):
+            if ridges != PRINCIPAL and ratio.width(ridges) < n_components:
+                continue
             coded, W = ratio.solve(ridges, n_principal if ridges == PRINCIPAL else n_components)
             embedding = Embedding.of(W, coded)
             found[ridges] = judge(embedding(coded), embedding(held.weighted(coded.samples.weights)))
@@ -298,6 +320,8 @@ def _unit(Y: Array) -> Array:
 
 _NEAREST = 50  # neighbours whose votes are counted
 _TRIED = 2000  # training samples that the bandwidth is chosen on
+_FEW = 1 << 14  # training samples that are compared with so many others at once
+_DISTANCES = 1 << 23  # distances that are computed at once where there are more
 
 
 @dataclass(frozen=True)
@@ -332,9 +356,11 @@ class Neighbours:
         if new is None or truth is None:
             rows = np.unique(np.linspace(0, len(points) - 1, min(_TRIED, len(points))).astype(int))
             truth = labels[rows]
-            squares, votes = plain._nearest(points[rows], own=rows)
+            found = [plain._nearest(points[rows[some]], rows[some]) for some in gen_batches(len(rows), plain._at_once)]
         else:
-            squares, votes = plain._nearest(np.asarray(new, float))
+            new = np.asarray(new, float)
+            found = [plain._nearest(new[some]) for some in gen_batches(len(new), plain._at_once)]
+        squares, votes = (np.concatenate(part) for part in zip(*found, strict=True))
         near = squares[:, : max(1, squares.shape[1] // 10)]
         apart = near[near > 0]  # equal samples tell nothing about the scale
         typical = float(np.median(apart)) if len(apart) else 1.0
@@ -351,9 +377,14 @@ class Neighbours:
     def probabilities(self, Y: Array) -> Array:
         """Return the shares (n, c) of the classes."""
         out = np.empty((len(Y), int(self.labels.max()) + 1))
-        for rows in gen_batches(len(Y), 1024):
+        for rows in gen_batches(len(Y), self._at_once):
             out[rows] = self._shares(*self._nearest(np.asarray(Y[rows], float)))
         return out
+
+    @property
+    def _at_once(self) -> int:
+        """How many samples are compared with all training samples at once, in bounded memory."""
+        return _TRIED if len(self.points) <= _FEW else max(16, _DISTANCES // len(self.points))
 
     def _nearest(self, Y: Array, own: Array | None = None) -> tuple[Array, Array]:
         """Return squared distances (n, k) to the nearest training samples, in rising order, and their classes."""

@@ -61,6 +61,8 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     """
     known = is_labelled(y)
     Z, y, Z_new = np.asarray(Z[known], float), y[known], np.asarray(Z_new, float)
+    if len(np.unique(y)) == 1:  # nothing to separate
+        return np.full(len(Z_new), y[0])
     unit = 1 / max(float(np.var(Z, axis=0).sum()), 1e-12)
     few, labels = part(Z, y, seed)
     machine = SVC(C=10.0, gamma=unit, cache_size=500)

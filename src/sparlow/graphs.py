@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from . import _kernels
 from . import neighbours as search
+from .checks import check_array, refuse_unsound
 from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
@@ -53,8 +53,7 @@ class Structure:
         if (self.factors is None) != (self.core is None):
             raise ValueError("A structure needs both factors and core, or neither.")
         if self.factors is not None and self.core is not None:
-            if sp.issparse(self.factors):
-                _check_format(self.factors, "factors")
+            refuse_unsound(self.factors, "factors")
             c = self.factors.shape[1]
             if self.factors.shape[0] != n or self.core.shape != (c, c):
                 shapes = f"{self.factors.shape} and {self.core.shape}"
@@ -117,16 +116,7 @@ def _check_indices(graph: Any, n: int) -> None:
         raise TypeError(f"graph must be a sparse matrix, got {type(graph).__name__}.")
     if graph.shape != (n, n):
         raise ValueError(f"graph must have shape ({n}, {n}), one row for each sample, got {graph.shape}.")
-    _check_format(graph, "graph")
-
-
-def _check_format(matrix: Any, name: str) -> None:
-    """Refuse a sparse matrix with indices outside of its shape."""
-    matrix = matrix if matrix.format in ("csr", "csc") else sp.csr_array(matrix)
-    try:
-        matrix.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a valid sparse matrix: {error}.") from error
+    refuse_unsound(graph, "graph")
 
 
 def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:

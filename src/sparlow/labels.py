@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length
 
+from .checks import check_array, refuse_unsound
 from .messages import warn
 
 Array = NDArray[Any]
@@ -47,6 +48,20 @@ def is_labelled(y: Array) -> Array:
 
 def _is_nothing(label: Any) -> bool:
     return label is None or (isinstance(label, numbers.Real) and (label != label or float(label) == UNLABELLED))
+
+
+def refuse_mixture(y: Any) -> None:
+    """Refuse labels of which some are words and others numbers, which have no order; −1, None and NaN may be there."""
+    values = np.asarray(y)
+    if values.dtype != object:
+        return
+    words = [label for label in values.flat if isinstance(label, str)]
+    others = [label for label in values.flat if not isinstance(label, str) and not _is_nothing(label)]
+    if words and others:
+        raise ValueError(
+            f"y mixes words and other labels (first {words[0]!r} and {others[0]!r}): give all labels one type, for "
+            "instance by numpy.asarray(y).astype(str)."
+        )
 
 
 def are_classes(y: Array) -> bool:
@@ -122,8 +137,11 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
         return Labels()
     if y is None:
         raise ValueError(
-            f"{name} requires y to be passed, but the target y is None. Criteria without labels are pca, lle and lap."
+            f"{name} requires y to be passed, but the target y is None: the criterion {type(criterion).__name__} "
+            "learns from labels. Criteria without labels are pca, lle and lap."
         )
+    refuse_unsound(y, "y")
+    refuse_mixture(y)
     kind = type(criterion).__name__
     if criterion.targets and criterion.supervision == "semi":
         y = _gaps_marked(y)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _kernels
+from .checks import refuse_unsound
 from .messages import warn
 from .parallel import Threads, frozen
 
@@ -208,12 +209,9 @@ class _Samples:
 
 def _checked(X: Any) -> Any:
     """Return samples as a CSR or C-contiguous array of single or double precision."""
-    if np.ma.is_masked(X):
-        raise ValueError("X is a masked array with masked entries: fill them first, for instance X.filled(0).")
+    refuse_unsound(X, "X")
     if sp.issparse(X):
-        X = sp.csr_array(X)
-        X.check_format(full_check=True)
-        return X.astype(np.float64)
+        return sp.csr_array(X).astype(np.float64)
     X = np.asarray(X)
     return np.ascontiguousarray(X, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
 

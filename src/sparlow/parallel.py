@@ -126,6 +126,59 @@ class _Interrupts:
 
 
 @contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread in a block, or in a function that this decorates.
+
+    Products of matrices round otherwise with two threads than with one. With one, results have the same bits on any
+    machine with the same libraries and instructions, whatever its number of cores. Work is shared by ``n_jobs``.
+    """
+    number = None
+    try:
+        with _undisturbed():
+            number = _hold_blas()
+        yield
+    finally:
+        if number is not None:
+            with _undisturbed():
+                _release_blas(number)
+
+
+class Finishing:
+    """Let work that has come to its last part end although an interrupt comes.
+
+    Until :meth:`begin` is called interrupts are raised as ever. After that the first one is noted in ``came``, and a
+    second one is raised. Only in the main thread and where Python's own handler is in charge.
+    """
+
+    deferrable = True
+
+    def __init__(self) -> None:
+        self._begun = self._ours = False
+        self.came = False
+
+    def begin(self) -> None:
+        """Let the first interrupt from now on wait."""
+        self._begun = True
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle an interrupt."""
+        if self.came or not self._begun:
+            raise KeyboardInterrupt
+        self.came = True
+
+    def __enter__(self) -> Finishing:
+        main = threading.current_thread() is threading.main_thread()
+        self._ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._ours:
+            signal.signal(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Let no handler of interrupts run in between; one that came is handed on at the end."""
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Draw atoms, explanations, embeddings and training curves as matplotlib axes; nothing is computed here."""
+"""Draw atoms, factors, explanations, embeddings and training curves as matplotlib axes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import explanations
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["curves", "embedding", "explanation", "images", "spectrum"]
+__all__ = [
+    "curves",
+    "embedding",
+    "explanation",
+    "images",
+    "local_atoms",
+    "local_explanation",
+    "local_factors",
+    "spectrum",
+]
 
 
 def _pyplot() -> Any:
@@ -108,6 +119,124 @@ def explanation(
     for ax in axes[0]:
         ax.set_axis_off()
     return list(axes[0])
+
+
+def local_atoms(model: Any, *, columns: int = 16, ax: Axes | None = None) -> Axes:
+    """Draw the atoms of a local model as patches.
+
+    Parameters
+    ----------
+    model : SparLow
+        Fitted, with ``views=Patches(...)``.
+    columns : int, default=16
+        Patches in a row of the grid.
+    ax : Axes, optional
+        Where to draw.
+
+    """
+    patch = explanations.Layout.of(model).patch
+    atoms = np.asarray(model.dictionary_, float).reshape(len(model.dictionary_), *patch)
+    return images(atoms if len(patch) == 2 else atoms.mean(axis=3), columns=columns, ax=ax)
+
+
+def local_factors(model: Any, X: ArrayLike, *, n_components: int = 6, n_atoms: int = 5) -> Any:
+    """Draw where in the picture the components of a local model look, and with which atoms.
+
+    A row for each component has its picture (a tile for each cell, the sum of its atoms: red is brighter, blue darker),
+    its map (how much it looks at each place) and the atoms that it uses most.
+
+    Parameters
+    ----------
+    model : SparLow
+        Fitted, with ``views=Patches(...)``.
+    X : array of shape (n_samples, n_features)
+        Pictures, a few hundred of all classes.
+    n_components : int, default=6
+        How many components to draw.
+    n_atoms : int, default=5
+        How many atoms to draw for each.
+
+    Returns
+    -------
+    axes : array of Axes of shape (rows, 2 + n_atoms)
+
+    """
+    found = explanations.factors(model, X)
+    pictures, maps, use = found.pictures(), found.maps, found.atoms
+    rows = min(n_components, len(pictures))
+    size = (1.25 * (n_atoms + 2), 1.35 * rows + 0.2)
+    _, axes = _pyplot().subplots(rows, n_atoms + 2, figsize=size, squeeze=False, layout="constrained")
+    patch = found.layout.patch
+    atoms = found.dictionary.reshape(len(found.dictionary), *patch)
+    atoms = atoms if len(patch) == 2 else atoms.mean(axis=3)
+    for k, line in enumerate(axes):
+        _signed(line[0], pictures[k])
+        line[1].imshow(maps[k], cmap="magma", interpolation="bilinear")
+        best = np.argsort(-use[k], kind="stable")[:n_atoms]
+        for ax, atom in zip(line[2:], best, strict=False):
+            ax.imshow(atoms[atom], cmap="gray", interpolation="nearest")
+            ax.set_title(f"{use[k, atom] / max(use[k].max(), 1e-12):.2f}", fontsize=8)
+        line[0].set_ylabel(str(k + 1), rotation=0, labelpad=10, va="center")
+        for ax in line:
+            ax.set(xticks=[], yticks=[])
+    for ax, title in zip(axes[0], ("factor", "where", "atoms"), strict=False):
+        words = ax.get_title()
+        ax.set_title(f"{title}\n{words}" if words else title, fontsize=9)
+    return axes
+
+
+def local_explanation(
+    model: Any, image: ArrayLike, *, label: Any = None, against: Any = None, n_atoms: int = 6
+) -> list[Axes]:
+    """Draw what in a picture speaks for one class rather than another.
+
+    The picture, with a frame for each of the parts that count most; the same over the map of what speaks for the class
+    (red) and for the other one (blue); and the atoms of these parts, with their shares.
+
+    Parameters
+    ----------
+    model : SparLow
+        Fitted with classes and ``views=Patches(...)``.
+    image : array of shape (n_features,)
+        One picture.
+    label, against : object, optional
+        Two of ``model.classes_``; by default the most probable one and the next.
+    n_atoms : int, default=6
+        How many parts to draw.
+
+    """
+    from matplotlib.patches import Rectangle
+
+    found = explanations.explain(model, image, label, against)
+    layout, grid = found.layout, found.layout.grid
+    picture = np.asarray(image, float).reshape(grid.height, grid.width, grid.channels)
+    picture = picture[:, :, 0] if grid.channels == 1 else (picture - picture.min()) / (np.ptp(picture) or 1.0)
+    _, row = _pyplot().subplots(1, n_atoms + 2, figsize=(1.3 * (n_atoms + 2), 1.8), squeeze=False, layout="constrained")
+    axes = list(row[0])
+    axes[0].imshow(picture, cmap="gray", interpolation="nearest")
+    axes[0].set_title(f"{found.label}: {100 * found.probability:.0f} %", fontsize=9)
+    axes[1].imshow(picture, cmap="gray", interpolation="nearest", alpha=0.35)
+    extent = (-0.5, grid.width - 0.5, grid.height - 0.5, -0.5)
+    _signed(axes[1], found.map, alpha=0.6, extent=extent, interpolation="bilinear")
+    axes[1].set_title(f"{found.label}, not {found.against}", fontsize=9)
+    centres, sizes = layout.centres(), layout.cell_size()
+    for ax, (atom, sign, cell, value) in zip(axes[2:], found.largest(n_atoms), strict=False):
+        (y, x), (height, width) = centres[cell], sizes[cell]
+        colour = "#c0392b" if value > 0 else "#2471a3"
+        corner = (x - width / 2, y - height / 2)
+        axes[0].add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=1.4))
+        values = sign * np.asarray(model.dictionary_[atom], float).reshape(layout.patch)
+        ax.imshow(values if values.ndim == 2 else values.mean(axis=2), cmap="gray", interpolation="nearest")
+        ax.set_title(f"{100 * value:+.1f} %\n{layout.where(cell)}", fontsize=8, color=colour)
+    for ax in axes:
+        ax.set_axis_off()
+    return axes
+
+
+def _signed(ax: Any, values: Any, **options: Any) -> None:
+    """Draw values with zero as white, positive red and negative blue."""
+    high = float(np.abs(values).max()) or 1.0
+    ax.imshow(values, **{"cmap": "RdBu_r", "vmin": -high, "vmax": high, "interpolation": "nearest", **options})
 
 
 _MARKERS = "os^Dv*P"

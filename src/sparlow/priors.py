@@ -107,7 +107,16 @@ def checked_numbers(prior: Prior, n_atoms: int) -> tuple[Vector, Vector, Vector]
         ) from error
     if not np.all(low <= high):
         raise ValueError(f"{name}.interval: the lower end of ∂g(0) must not be above the upper end, nor be NaN.")
+    constant = prior.constant_curvature(n_atoms)
+    if constant is not None and np.shape(constant) != (n_atoms,):
+        raise ValueError(f"{name}.constant_curvature must give an array of {n_atoms} numbers, one per atom, or None.")
     for atom in {0, n_atoms - 1}:
+        if constant is not None:
+            bend = prior.curvature(1.0, atom, parameters)
+            if not abs(constant[atom] - bend) <= 1e-9 * (abs(bend) + abs(constant[atom])):
+                raise ValueError(
+                    f"{name}.constant_curvature is {constant[atom]:.3g} for atom {atom}, but curvature is {bend:.3g}."
+                )
         end = high[atom] if math.isfinite(high[atom]) else 0.0
         for target in (-1.0 - abs(end), -0.1, 0.9 * end, 0.1, 1.0 + abs(end)):
             _check_parts(prior, name, target, atom, parameters, low[atom], high[atom])
@@ -123,11 +132,14 @@ def _check_parts(
         if code == 0:
             fits = low - 1e-9 <= target <= high + 1e-9
         else:
-            slope = prior.derivative(code, atom, parameters)
-            fits = abs(target - code - slope) <= 1e-6 * (abs(target) + abs(slope)) and not low < target < high
-            prior.value(code, atom, parameters)
-            if prior.curvature(code, atom, parameters) < 0:
+            slope, bend = prior.derivative(code, atom, parameters), prior.curvature(code, atom, parameters)
+            rounding = 32 * np.finfo(float).eps * abs(code) * bend  # of the code, as the slope sees it
+            off = abs(target - code - slope)
+            fits = bool(off <= 1e-6 * (abs(target) + abs(slope)) + rounding) and not low < target < high
+            if bend < 0:
                 raise ValueError(f"{name}.curvature is negative at {code:.3g}: g must be convex.")
+            if fits:
+                _check_derivatives(prior, name, code, atom, parameters)
     except (IndexError, TypeError, ZeroDivisionError) as error:
         raise ValueError(f"{name} fails for atom {atom} of the dictionary: {error}.") from error
     if not fits:
@@ -135,6 +147,20 @@ def _check_parts(
             f"{name}: for target {target:.3g}, atom {atom}, minimiser gives {code:.3g}, which is not optimal by "
             "derivative and interval. The three must describe the same g."
         )
+
+
+def _check_derivatives(prior: Prior, name: str, code: float, atom: int, parameters: Vector) -> None:
+    """Check derivative and curvature at a code by differences, roughly: to catch a wrong formula, not rounding."""
+    step, eps = 1e-4 * abs(code), float(np.finfo(float).eps)
+    for of, slope_name in (("value", "derivative"), ("derivative", "curvature")):
+        values = [getattr(prior, of)(code + sign * step, atom, parameters) for sign in (1, -1)]
+        given, found = getattr(prior, slope_name)(code, atom, parameters), (values[0] - values[1]) / (2 * step)
+        rounding = 16 * eps * (abs(values[0]) + abs(values[1])) / step
+        if not abs(found - given) <= 1e-2 * (abs(found) + abs(given)) + rounding:
+            raise ValueError(
+                f"{name}: {slope_name} is {given:.3g} at the code {code:.3g} of atom {atom}, but differences of {of} "
+                f"give {found:.3g}. Both must describe the same g."
+            )
 
 
 def _require(prior: Prior, name: str, *, zero_allowed: bool) -> None:

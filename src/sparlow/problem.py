@@ -35,6 +35,7 @@ Array = NDArray[Any]
 
 _PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
 _WIDE = 2000  # features up to which U is solved for in all directions
+_DIRECTIONS = 500  # principal directions in which it is solved for beyond that
 _FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
@@ -127,15 +128,23 @@ class Objective(ABC):
         if not self.quotient.changes:
             return self, now
         with Threads(1):
-            quotient = self.quotient
-            if quotient.renew is not None:
-                quotient = dataclasses.replace(quotient.renew(now.quotient.embedding), ridge=quotient.ridge)
-            quotient = quotient.balanced(now.quotient)
-            fresh = dataclasses.replace(self, quotient=quotient)
+            fresh = dataclasses.replace(self, quotient=self.refreshed_quotient(now.quotient))
             U = now.projection
             if self._unpack(now.point)[1] is None:
                 U = fresh._best(now.coded, U)
             return fresh, fresh.evaluation(now.dictionary, now.coded, U)
+
+    def refreshed_quotient(self, before: Value) -> Quotient:
+        """Return the criterion renewed and balanced for an embedding."""
+        quotient = self.quotient
+        if quotient.renew is not None:
+            quotient = dataclasses.replace(quotient.renew(before.embedding), ridge=quotient.ridge)
+        return quotient.balanced(before)
+
+    def at(self, D: Array, U: Array) -> Evaluation:
+        """Return J at a dictionary and a projection, which is not solved for: one sparse coding of all samples."""
+        with Threads(1):
+            return self.evaluation(D, self.samples.coded(D), U)
 
     def _best(self, coded: Coded, start: Array | None) -> Array:
         """Return the best U for samples already coded."""
@@ -149,7 +158,7 @@ class Objective(ABC):
         """Return F as the criterion is written, without the weights that balance its pairs."""
         if self.quotient is self.plain:
             return now.quotient.quotient
-        return self.plain.value(now.coded, now.projection).quotient
+        return self.plain.value(now.coded, now.projection, now.quotient.embedding).quotient
 
     def dictionary_gradient(self, now: Evaluation) -> Array:
         """Return ∂J/∂D at fixed U; at the best U it is the gradient of the maximum over U (envelope theorem)."""
@@ -160,6 +169,37 @@ class Objective(ABC):
             if self.mu_proximity:
                 slope -= self.scale * self.mu_proximity * proximity_gradient(now.dictionary, self.anchor)
             return slope
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """Where the criterion was renewed and balanced last: what it then was follows from this.
+
+    Parameters
+    ----------
+    dictionary, projection : array
+        D and U before.
+    quotient, top : float
+        F and its numerator before.
+
+    """
+
+    dictionary: Array
+    projection: Array
+    quotient: float
+    top: float
+
+    @classmethod
+    def of(cls, now: Evaluation) -> Refresh:
+        """Return the refresh at an evaluation."""
+        return cls(now.dictionary, now.projection, now.quotient.quotient, now.quotient.top)
+
+    def applied(self, objective: Objective) -> Objective:
+        """Return the objective as it was after this refresh: one sparse coding of all samples."""
+        with Threads(1):
+            Y = objective.samples.coded(self.dictionary) @ self.projection
+            before = Value(self.top, self.top / self.quotient, Y, Y, None)
+            return dataclasses.replace(objective, quotient=objective.refreshed_quotient(before))
 
 
 class Eliminated(Objective):
@@ -228,7 +268,7 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = leading_directions(coded)
+            basis = coded.leading_directions(_DIRECTIONS, True, n_components) if coded.shape[1] > _WIDE else None
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
@@ -245,27 +285,8 @@ def begin(
         return objective, objective.evaluation(D, coded, U, value)
 
 
-def leading_directions(coded: Rows, count: int = 500) -> Array | None:
-    """Return an orthonormal basis (w, k) of the leading principal directions, None where there are few features.
-
-    A randomised range finder with two power iterations: its cost is linear in samples and features.
-    """
-    n, width = coded.shape
-    if width <= _WIDE:
-        return None
-    count = min(count, n - 1)
-    Q = np.random.RandomState(0).standard_normal((width, count + 10))
-    for _ in range(3):
-        Y = coded @ Q
-        Y -= Y.mean(axis=0)
-        Q = np.linalg.qr(coded.rmatmul(Y) - np.outer(coded.mean, Y.sum(axis=0)))[0]
-    Y = coded @ Q
-    Y -= Y.mean(axis=0)
-    return np.asarray(Q @ np.linalg.eigh(Y.T @ Y)[1][:, ::-1][:, :count])
-
-
 def _reduced(coded: Rows, basis: Array | None) -> Rows:
-    return coded if basis is None else Rows(coded @ basis, n_jobs=coded.n_jobs)
+    return coded if basis is None else coded.projected(basis)
 
 
 def _expanded(U: Array, basis: Array | None) -> Array:
@@ -287,13 +308,10 @@ def _project(A: Array, B: Array, used: Array, count: int, start: Array | None, t
 
 def check_codes(coded: Coded) -> None:
     """Say which prior would do where codes are all zero, or most of them."""
-    features, prior = coded.features, coded.samples.prior
-    counts = np.diff(features.indptr) if hasattr(features, "indptr") else np.count_nonzero(features, axis=1)
-    empty = float(np.mean(counts == 0))
+    empty, prior = coded.empty, coded.samples.prior
     if empty <= 0.5:
         return
-    views, X, D = coded.samples.views, coded.samples.X, coded.coder.dictionary
-    largest = max(float(abs(views.cut(X[part]) @ D.T).max()) for part in views.parts(X.shape[0], X.shape[1]))
+    largest = coded.largest
     example = f"for instance ElasticNet({largest / 10:.1g}), or prior=None."
     what, weaker = (f"l1={prior.l1:.3g}", "") if isinstance(prior, ElasticNet) else (str(prior), "a weaker one, or ")
     if not coded.nnz:
@@ -305,30 +323,39 @@ def check_codes(coded: Coded) -> None:
 
 def learn(
     objective: Objective,
-    start: Evaluation,
+    start: Evaluation | State,
     *,
     max_iter: int,
     refresh_every: int = 2,
     tol: float = 1e-5,
     callback: Callable[[Objective, State], str | None] | None = None,
+    refresh: Refresh | None = None,
+    keep: Callable[[State, Refresh | None], None] | None = None,
 ) -> tuple[Objective, State]:
     """Learn by conjugate gradients; the criterion is renewed and balanced before every ``refresh_every``-th step.
 
     Search directions survive that. ``callback(objective, state)`` is called after each step; a text that it returns
     ends learning and becomes the reason. An interrupt (Ctrl-C) ends it with the last accepted step.
+
+    ``keep(state, refresh)`` is called after each step with the last refresh: from a state and a refresh that were kept
+    learning goes on as if it had not ended.
     """
     optimiser = ConjugateGradients(tol=tol)
-    state = optimiser.init(start, _FIRST_MOVE * float(np.sqrt(len(objective.anchor))))
+    first_length = _FIRST_MOVE * float(np.sqrt(len(objective.anchor)))
+    state = start if isinstance(start, State) else optimiser.init(start, first_length)
     del start  # evaluations are large: none is held for longer than it is needed
     try:
         while not state.reason and state.n_steps < max_iter:
-            if state.n_steps % refresh_every == 0:
+            if state.n_steps % refresh_every == 0 and objective.quotient.changes:
+                refresh = Refresh.of(state.evaluation)
                 objective, evaluation = objective.refreshed(state.evaluation)
                 state = state.moved(evaluation)
                 del evaluation
             state = optimiser.step(objective, state)
             if callback is not None and not state.reason.startswith(("gradient", "no step")):
                 state = dataclasses.replace(state, reason=callback(objective, state) or state.reason)
+            if keep is not None:
+                keep(state, refresh)
     except KeyboardInterrupt:
         return objective, dataclasses.replace(state, reason="interrupted")
     return objective, state if state.reason else dataclasses.replace(state, reason="max_iter reached")

@@ -74,22 +74,16 @@ def values_of(forms: Array, P: Array) -> Array:
     return out
 
 
-def directions(coded: Rows, count: int) -> Array:
+def _basis(coded: Rows) -> Array:
     """Return an orthonormal basis (w, p) of the leading directions of the features, their mean included."""
-    n, width = coded.shape
-    if width <= count:
-        return np.eye(width)
-    Q = np.random.RandomState(0).standard_normal((width, min(count, n) + 10))
-    for _ in range(3):
-        Q = np.linalg.qr(coded.rmatmul(coded @ Q))[0]
-    P = coded @ Q
-    return np.asarray(Q @ np.linalg.eigh(P.T @ P)[1][:, ::-1][:, :count])
+    width = coded.shape[1]
+    return np.eye(width) if width <= DIRECTIONS else coded.leading_directions(DIRECTIONS, centred=False)
 
 
 def fit_quadratic(coded: Rows, y: Array, n_components: int) -> Quadratic:
     """Learn the embedding from samples with encoded labels y, −1 for unlabelled ones, which are left out."""
     with Threads(1):
-        basis = directions(coded, DIRECTIONS)
+        basis = _basis(coded)
         known = y >= 0
         P, y = (coded @ basis)[known].astype(np.float32), y[known]
         Y = _indicators(y)
@@ -159,8 +153,10 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
     if folds < 2 or len(np.unique(y[rows])) < int(y.max()) + 1:
         return 1, None
     with Threads(1):
-        part = Rows(*(block[rows] for block in coded.blocks))
-        P, y = (part @ directions(part, DIRECTIONS)).astype(np.float32), y[rows]
+        part = coded.take(rows)
+        P, y = (part @ _basis(part)).astype(np.float32), y[rows]
+        if not np.ptp(P, axis=0).max() > 0:
+            return 1, None
         right, error, votes = np.zeros(3), np.zeros(3), {}
         for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(P, y):
             Y = _indicators(y[train])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ class Solver:
         Weight μ₁ of the coherence of the atoms.
     mu_proximity : float, optional
         Weight μ₂ of the distance from the first dictionary; by default chosen from criterion and data.
+    checkpoint : str or path, optional
+        A file that each step leaves its state in. Where it is there already, a fit with the same data and settings goes
+        on from it, and ends with the bits of one that was not ended. Remove the file to begin anew.
 
     """
 
@@ -50,6 +54,7 @@ class Solver:
     refresh_every: int = 2
     mu_coherence: float = 0.0
     mu_proximity: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         _require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}")
@@ -58,6 +63,8 @@ class Solver:
         _require(self, "mu_coherence", _is_weight(self.mu_coherence), "a number, not negative")
         good = self.mu_proximity is None or _is_weight(self.mu_proximity)
         _require(self, "mu_proximity", good, "a number, not negative, or None")
+        named = self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike))
+        _require(self, "checkpoint", named, "the path of a file, or None")
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import ArpackError, eigsh
-from sklearn.utils import check_array
+
+from .checks import check_array
+from .parallel import one_blas_thread
 
 Array = NDArray[Any]
 
-# newer versions of SciPy restart at random where eigenvalues are equal
-_STEADY: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
+# Lanczos restarts at random where eigenvalues are equal. Only newer versions of SciPy take a seed for that: with others
+# the dense solver is used, so that equal calls give equal bits.
+_SEEDED = "rng" in inspect.signature(eigsh).parameters
 _PARTIAL = 1500  # dimension from which on Lanczos pays
 _DENSE = 0.2  # what LAPACK's partial solver costs in products with a vector, by dimension (measured at 1000 and 2000)
 
@@ -28,6 +31,7 @@ class TraceRatio(NamedTuple):
     n_iter: int
 
 
+@one_blas_thread()
 def trace_ratio(
     A: ArrayLike,
     B: ArrayLike,
@@ -83,13 +87,31 @@ def trace_ratio(
         rounding = 1e-10 if getattr(given, "dtype", None) != np.float32 else 1e-5  # of sums in single precision
         if not np.allclose(M, M.T, rtol=100 * rounding, atol=rounding * (np.abs(M).max() + np.finfo(float).tiny)):
             raise ValueError(f"{name} must be symmetric.")
-    if not isinstance(n_components, numbers.Integral) or not 1 <= n_components <= r:
+    whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
+    if not whole or not 1 <= n_components <= r:
         raise ValueError(f"n_components must be a whole number from 1 to {r}, the size of A, got {n_components}.")
-    U: Any = None if start is None else check_array(start, dtype=np.float64, input_name="start")
-    if U is not None and U.shape != (r, n_components):
-        raise ValueError(f"start must have shape ({r}, {n_components}), got {U.shape}.")
-    U, value, turns = best_projection(top, bottom, n_components, U, tol, max_iter)
+    if not isinstance(max_iter, numbers.Integral) or isinstance(max_iter, bool) or max_iter < 1:
+        raise ValueError(f"max_iter must be a whole number, at least 1, got {max_iter!r}.")
+    if not isinstance(tol, numbers.Real) or not 0 <= tol < np.inf:
+        raise ValueError(f"tol must be zero or a positive number, got {tol!r}.")
+    U, value, turns = best_projection(top, bottom, n_components, _check_start(start, (r, n_components)), tol, max_iter)
     return TraceRatio(canonical(top, U), value, turns)
+
+
+def _check_start(start: ArrayLike | None, shape: tuple[int, int]) -> Array | None:
+    """Return a U to start from, orthonormal to the last bit, or None."""
+    if start is None:
+        return None
+    U: Array = check_array(start, dtype=np.float64, input_name="start")
+    if U.shape != shape:
+        raise ValueError(f"start must have shape {shape}, got {U.shape}.")
+    off = np.abs(U.T @ U - np.eye(shape[1])).max()
+    if off > 1e-5:
+        raise ValueError(
+            f"start must have orthonormal columns, but UᵀU differs from the identity by {off:.2g}. Use its factor Q: "
+            "numpy.linalg.qr(start)[0]."
+        )
+    return np.linalg.qr(U)[0]
 
 
 def best_projection(
@@ -152,10 +174,10 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     r = len(M)
     basis = 2 * count + 20
     restarts = int((_DENSE * r - basis) / (basis - count))
-    if r >= _PARTIAL and restarts >= 1:
+    if _SEEDED and r >= _PARTIAL and restarts >= 1:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
-            _, U = eigsh(M, count, which="LA", v0=v0, ncv=basis, maxiter=restarts, tol=tol, **_STEADY)
+            _, U = eigsh(M, count, which="LA", v0=v0, ncv=basis, maxiter=restarts, tol=tol, rng=0)
             return np.linalg.qr(U)[0]
         except ArpackError:
             pass

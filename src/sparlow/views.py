@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from . import _kernels
+from .checks import check_array
 from .messages import warn
 from .parallel import frozen
 
@@ -46,7 +46,8 @@ class Views(ABC):
     ``signs``
         Pool positive and negative parts of the codes apart, [φ⁺, φ⁻].
     ``root``
-        Take the square root of pooled codes and scale each row to unit norm. It needs ``signs`` or positive codes.
+        Take the square root of pooled codes and scale each row to unit norm. It needs ``signs``, and weights that are
+        not negative.
     """
 
     unit: ClassVar[bool] = True
@@ -80,6 +81,10 @@ class Views(ABC):
     def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
         """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""
         m, name = n_features, type(self).__name__
+        if self.root and not self.signs:
+            raise ValueError(f"{name}: root needs signs, as the square root of a negative mean is not defined.")
+        if not self.contrast >= 0:
+            raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
         maps = tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
@@ -87,6 +92,8 @@ class Views(ABC):
         weights = check_array(self.weights(m), accept_sparse="csr", input_name="weights")
         if weights.shape[1] != len(maps):
             raise ValueError(f"{name}.weights({m}) must have {len(maps)} columns, one per view, got {weights.shape}.")
+        if self.root and weights.min() < 0:
+            raise ValueError(f"{name}.weights({m}) must not be negative where root is on.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
         stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
         unit = self.unit and unit and not epsilon

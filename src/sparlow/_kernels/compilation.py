@@ -25,7 +25,7 @@ def kept(decorator, function, **options):
     try:
         compiled = decorator(cache=True, **options)(function)
     except (RuntimeError, OSError):  # no folder for the cache, as for functions typed at a prompt; or a full disk
-        if function.__module__.startswith(__name__.partition(".")[0] + "."):
+        if (function.__module__ or "").startswith(__name__.partition(".")[0] + "."):
             _say_once()
         return decorator(**options)(function)
     cache = getattr(compiled, "_cache", None)

@@ -17,8 +17,9 @@ from ..estimators import SparLow
 from ..priors import ElasticNet
 from ..problem import METHODS
 from ..solvers import EarlyStopping, Solver
-from ..views import Shifts
+from ..views import Patches, Shifts, Views
 from .dataset import Dataset
+from .photographs import LARGEST
 from .terminal import UserError
 
 
@@ -131,9 +132,35 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the parameters of SparLow."""
     group = parser.add_argument_group("the model", "what is left out is chosen from the data")
     group.add_argument(
+        "--one-hot",
+        nargs="*",
+        metavar="NAME",
+        help="columns of words to encode, with a number for each word; without names all but the labels",
+    )
+    group.add_argument("--fill", action="store_true", help="put the median of a column where a number is missing")
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--patches",
+        dest="kind",
+        action="store_const",
+        const="patches",
+        help="local codes: those of the patches of each picture; default for pictures of one size, 8 to 128 pixels a "
+        "side",
+    )
+    kind.add_argument(
+        "--whole", dest="kind", action="store_const", const="whole", help="codes of whole pictures, of one size"
+    )
+    kind.add_argument(
+        "--photographs",
+        dest="kind",
+        action="store_const",
+        const="photographs",
+        help="learn features first; default for a folder of larger pictures, or of different sizes",
+    )
+    group.add_argument(
         "--standardize",
         action=argparse.BooleanOptionalAction,
-        help="scale columns to mean 0 and variance 1; by default where the columns of a table differ in scale",
+        help="scale columns to mean 0 and variance 1; by default where columns differ in scale",
     )
     group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
     group.add_argument(
@@ -232,10 +259,10 @@ def _early_stopping(arguments: argparse.Namespace) -> str | bool | EarlyStopping
 def refuse_model_options(arguments: argparse.Namespace) -> None:
     """Refuse options of a model to be learned beside a saved one, which has its own."""
     names = "n_components n_atoms shrinkage mu_proximity early_stopping validation_fraction patience l1 l2 shifts start"
-    names += " standardize"
+    names += " standardize kind one_hot"
     for name in names.split():
         if getattr(arguments, name) is not None:
-            option = "--from" if name == "start" else f"--{name.replace('_', '-')}"
+            option = {"start": "--from", "kind": f"--{arguments.kind}"}.get(name, f"--{name.replace('_', '-')}")
             raise UserError(
                 f"{option} goes without MODEL: {arguments.model} is learned already, with choices of its own."
             )
@@ -267,19 +294,34 @@ def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
         raise UserError(f"--l1, --l2: {error}") from error
 
 
-def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Shifts | None:
-    """Return the views of the samples that the arguments ask for."""
-    if arguments.shifts is None:
-        return None
-    if dataset.shape is None:
+SMALLEST = 8  # pixels a side of pictures that have local codes by default
+
+
+def views_of(arguments: argparse.Namespace, dataset: Dataset) -> Views | None:
+    """Return the views of the samples that the arguments ask for; by default patches, for small pictures."""
+    shape = dataset.shape
+    asked = "--shifts moves pictures" if arguments.shifts is not None else "--patches cuts pictures"
+    if (arguments.shifts is not None or arguments.kind == "patches") and shape is None:
         raise UserError(
-            f"--shifts moves pictures, but {dataset.source} holds rows of {dataset.X.shape[1]} numbers: "
-            "rows that are pictures need --size HEIGHTxWIDTH."
+            f"{asked}, but {dataset.source} holds rows of {dataset.X.shape[1]} numbers: rows that are pictures need "
+            "--size HEIGHTxWIDTH."
         )
-    views = Shifts(arguments.shifts, dataset.shape)
+    if arguments.shifts is not None:
+        if arguments.kind == "patches":
+            raise UserError("--shifts is for whole pictures: it does not go with --patches.")
+        views: Views = Shifts(arguments.shifts, shape)
+    elif shape is not None and (arguments.kind == "patches" or (arguments.kind is None and is_small(shape))):
+        views = Patches(shape=shape)
+    else:
+        return None
     try:
         with warnings.catch_warnings(action="ignore"):  # the fit says it
             views.maps(dataset.X.shape[1])
     except ValueError as error:
-        raise UserError(f"--shifts: {error}") from error
+        raise UserError(f"{asked.split()[0]}: {error}") from error
     return views
+
+
+def is_small(shape: tuple[int, int]) -> bool:
+    """Return whether pictures of a shape have local codes by default."""
+    return min(shape) >= SMALLEST and max(shape) <= LARGEST

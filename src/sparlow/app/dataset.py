@@ -44,7 +44,9 @@ class Dataset:
     features : str
         The digest of what ``sparlow features`` made the rows with, if it did.
     rows : array of shape (n, p), optional
-        Samples as they were read, where ``X`` was prepared for a model.
+        Samples as they were read, where ``X`` was prepared for a model; of photographs the digests of their files.
+    files : tuple of Path, optional
+        The files of photographs, whose features the rows are.
 
     """
 
@@ -57,6 +59,7 @@ class Dataset:
     bare: Array | None = None
     features: str = ""
     rows: Array | None = None
+    files: tuple[pathlib.Path, ...] | None = None
 
     @property
     def _read(self) -> Array:
@@ -87,8 +90,8 @@ class Dataset:
     def take(self, rows: Array) -> Dataset:
         """Return some of the samples."""
         y, bare, read = (None if part is None else part[rows] for part in (self.y, self.bare, self.rows))
-        names = None if self.names is None else tuple(self.names[row] for row in rows)
-        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read)
+        names, files = (None if part is None else tuple(part[row] for row in rows) for part in (self.names, self.files))
+        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read, files=files)
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,10 @@ class ReadOptions:
         The columns that a model was learned from, in its order.
     use, drop : tuple of str, optional
         The only columns of a table to use, and columns to leave out: names, or positions from 0.
+    one_hot : tuple of str, optional
+        Columns of words to encode, one number for each word; an empty tuple for all of them but the labels.
+    fill : bool, default=False
+        Put the median of a column where a number is missing.
     skip : bool, default=False
         Leave out pictures that cannot be read, with a warning.
     n_jobs : int, optional
@@ -131,6 +138,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
     use: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] | None = None
+    fill: bool = False
     skip: bool = False
     n_jobs: int | None = None
 

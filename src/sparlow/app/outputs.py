@@ -58,6 +58,12 @@ def write_sparse(path: pathlib.Path, matrix: Any) -> None:
         sp.save_npz(file, matrix)
 
 
+def write_bytes(path: pathlib.Path, content: bytes) -> None:
+    """Write bytes."""
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
 def write_text(path: pathlib.Path, text: str) -> None:
     """Write text as UTF-8."""
     with replacing(path) as unfinished:

@@ -17,7 +17,7 @@ from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pict
 from ..messages import warn
 from ..parallel import Threads
 from .dataset import DataError, Dataset, ReadOptions, kind_of, labels_and_missing, read_labels, readable
-from .tables import frame_of, read_table
+from .tables import Mixture, frame_of, read_mixture, read_table
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -57,9 +57,14 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
         raise DataError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:
         found = _guarded(READERS[kind_of(path)], path, how)
+    return labelled(replace(found, source=readable(str(path))), how)
+
+
+def labelled(found: Dataset, how: ReadOptions) -> Dataset:
+    """Return samples with the labels that a file of its own has for them, all checked."""
     if how.labels is not None:
         found = replace(found, y=read_labels(pathlib.Path(how.labels)))
-    return replace(_checked(found, path, how), source=readable(str(path)))
+    return _checked(found, pathlib.Path(found.source), how)
 
 
 def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
@@ -76,6 +81,16 @@ def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[
         raise DataError(f"{len(y)} labels for {len(frame)} samples in {path}: each sample needs one.")
     labels, bare = (None, None) if y is None else labels_and_missing(y, how.unlabelled)
     return frame, replace(found, y=labels, bare=bare, source=readable(str(path)))
+
+
+def read_mixed(path: str | os.PathLike[str], how: ReadOptions) -> tuple[Mixture, Dataset]:
+    """Return a table of numbers and words to be encoded, and its labels and names."""
+    path = pathlib.Path(path)
+    if not path.is_file() or kind_of(path) not in COLUMNED:
+        raise DataError(f"{path}: --one-hot and --fill are for tables ({', '.join(COLUMNED)}).")
+    mixture, found = _guarded(read_mixture, path, how)
+    found = replace(found, X=np.ones((len(mixture.frame), 1)), source=readable(str(path)))
+    return mixture, labelled(found, how)
 
 
 def holds_pictures(path: pathlib.Path) -> bool:

@@ -14,10 +14,12 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ..defaults import unlike_columns
 from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from .dataset import DataError, Dataset, ReadOptions, kind_of
-from .readers import COLUMNED, holds_pictures, read, read_frame
+from .photographs import describe, least_side, look_at, takes_pictures
+from .readers import COLUMNED, holds_pictures, labelled, read, read_frame
 from .terminal import Terminal, UserError
 
 Array = NDArray[Any]
@@ -53,6 +55,11 @@ class SavedModel(ModelFile):
         """Return how many numbers a sample has before it is prepared."""
         first = self.model if self.before is None else self.before
         return int(getattr(first, "n_features_in_", self.model.n_features_in_))
+
+    @property
+    def of_photographs(self) -> bool:
+        """Return whether the model takes pictures of any size, of which it computes features."""
+        return takes_pictures(self.before)
 
     @property
     def steps(self) -> list[str]:
@@ -106,30 +113,21 @@ def read_model(path: str) -> SavedModel:
             f"{path} holds a {type(held.model).__name__} without a SparLow model, which commands need: use it in "
             "Python, by sparlow.load."
         )
-    if steps[0][1].__class__.__module__.startswith(f"{__name__.split('.')[0]}.images"):
-        raise UserError(f"{path} begins with pictures; commands work with models of rows: use it by sparlow.load.")
     before, after = Pipeline(steps[:place]) if place else None, Pipeline(steps[place + 1 :])
     return SavedModel(**{**fields, "model": steps[place][1]}, before=before, after=after if len(after) else None)
 
 
-def read_data(arguments: argparse.Namespace, path: str, held: SavedModel | None = None) -> Dataset:
+def read_data(
+    arguments: argparse.Namespace, path: str, held: SavedModel | None = None, terminal: Terminal | None = None
+) -> Dataset:
     """Return the samples in DATA; with a model, prepared as those that it was learned from."""
-    _check_reading(arguments, pathlib.Path(path), held)
-    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
-    how = ReadOptions(
-        label_column=arguments.label_column,
-        labels=arguments.labels,
-        size=size,
-        part=arguments.part,
-        header=arguments.header,
-        unlabelled=arguments.unlabelled,
-        columns=None if held is None else held.feature_names,
-        use=None if arguments.columns is None else tuple(arguments.columns),
-        drop=tuple(arguments.drop),
-        skip=arguments.skip,
-        n_jobs=arguments.jobs,
-    )
+    if terminal is not None:
+        terminal.stage(f"reading {path}")
+    check_reading(arguments, pathlib.Path(path), held)
     try:
+        if held is not None and held.of_photographs:
+            return _read_photographs(arguments, pathlib.Path(path), held, terminal)
+        how = how_to_read(arguments, path, held)
         if held is not None and held.columns is not None:
             frame, dataset = read_frame(path, how, held.columns)
             held.model.set_params(n_jobs=arguments.jobs)
@@ -149,13 +147,57 @@ def read_data(arguments: argparse.Namespace, path: str, held: SavedModel | None 
     )
 
 
+def how_to_read(arguments: argparse.Namespace, path: str, held: SavedModel | None = None) -> ReadOptions:
+    """Return how the arguments say that DATA is to be read."""
+    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
+    return ReadOptions(
+        label_column=arguments.label_column,
+        labels=arguments.labels,
+        size=size,
+        part=arguments.part,
+        header=arguments.header,
+        unlabelled=arguments.unlabelled,
+        columns=None if held is None else held.feature_names,
+        use=None if arguments.columns is None else tuple(arguments.columns),
+        drop=tuple(arguments.drop),
+        one_hot=None if getattr(arguments, "one_hot", None) is None else tuple(arguments.one_hot),
+        fill=getattr(arguments, "fill", False),
+        skip=arguments.skip,
+        n_jobs=arguments.jobs,
+    )
+
+
+def _read_photographs(
+    arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel, terminal: Terminal | None
+) -> Dataset:
+    """Return the features of pictures, by what the model has learned."""
+    if arguments.size is not None:
+        raise UserError("--size is for pictures scaled to one size; this model takes them as they are.")
+    if path.exists() and not holds_pictures(path):
+        raise DataError(f"{path}: the model was learned from photographs; a folder of pictures or one was expected.")
+    assert held.before is not None
+    pictures = look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False, least=least_side(held.before))
+    if terminal is not None:
+        terminal.stage(f"features of {len(pictures.files)} pictures")
+    verbose = int(terminal is not None and terminal.lively)
+    X = describe(pictures, held.before, n_jobs=arguments.jobs, verbose=verbose)
+    held.model.set_params(n_jobs=arguments.jobs)
+    return read_labels_of(arguments, pictures.dataset(X))
+
+
+def read_labels_of(arguments: argparse.Namespace, dataset: Dataset) -> Dataset:
+    """Return samples with the labels that the arguments name, all checked."""
+    return labelled(dataset, ReadOptions(labels=arguments.labels, unlabelled=arguments.unlabelled))
+
+
 def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Terminal) -> StandardScaler | None:
-    """Return what scales the columns of a dataset, if that is asked for, or if the columns of a table need it."""
+    """Return what scales the columns of a dataset, if that is asked for, or if columns differ in scale."""
     if arguments.standardize is False:
         return None
     if arguments.standardize is None:
-        table = kind_of(pathlib.Path(dataset.source)) in COLUMNED and dataset.shape is None
-        if not (table and _differ_in_scale(dataset.X)):
+        table = kind_of(pathlib.Path(dataset.source)) in COLUMNED
+        pictures = dataset.shape is not None or dataset.features
+        if pictures or not (unlike_columns(dataset.X) or (table and _differ_in_scale(dataset.X))):
             return None
         terminal.tell("columns differ in scale and are scaled to mean 0 and variance 1 (--no-standardize: as they are)")
     return StandardScaler()
@@ -170,7 +212,7 @@ def _differ_in_scale(X: Array) -> bool:
     return bool(largest.max() > _SCALES * middle or middle > _SCALES * low)
 
 
-def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None) -> None:
+def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None = None) -> None:
     """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
     if arguments.label_column is not None and kind_of(path) not in COLUMNED:
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
@@ -178,7 +220,7 @@ def _check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: Save
         raise UserError(f"--columns and --drop are for tables, which {path} is not.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
-    if held is not None and "features" in held.data and holds_pictures(path):
+    if held is not None and "features" in held.data and holds_pictures(path) and not held.of_photographs:
         raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
 
 

@@ -9,10 +9,15 @@ import pathlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ..files import check_growth, max_growth
 from .dataset import FORMULA, DataError, Dataset, ReadOptions, is_number
@@ -171,9 +176,11 @@ def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[i
     where = f"row {row} (from 0)" if lines is None else f"line {lines[row]}"
     listed = ", ".join(f"{name!r} ({gap.sum()} of {len(gap)})" for name, gap in [*gaps.items()][:10])
     more = f" and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
+    columns_out = " ".join(map(str, [*gaps][:10]))
     raise DataError(
-        f"{path}, {where}: the value in column {[*gaps][first]!r} is missing. In all: {listed}{more}. Fill them in, "
-        f"or leave the columns out: --drop {' '.join(map(str, [*gaps][:10]))}.{_or_labels([*gaps][first], labelled)}"
+        f"{path}, {where}: the value in column {[*gaps][first]!r} is missing. In all: {listed}{more}. Fill them in "
+        f"(--fill: with the median), or leave the columns out: --drop {columns_out}."
+        f"{_or_labels([*gaps][first], labelled)}"
     )
 
 
@@ -184,15 +191,65 @@ def _gaps(column: Array) -> Array:
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """A table of numbers and words, to be encoded: a data frame, and which of its columns are of which kind."""
+
+    frame: Any
+    numbers: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def encoder(self, standardize: bool) -> ColumnTransformer:
+        """Return what fills gaps with the median, scales numbers, and makes a number of each word."""
+        scaled = [("scale", StandardScaler())] if standardize else []
+        numbers = Pipeline([("fill", SimpleImputer(strategy="median")), *scaled])
+        words = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        parts = [("numbers", numbers, list(self.numbers)), ("words", words, list(self.words))]
+        return ColumnTransformer([part for part in parts if part[2]])
+
+
+def read_mixture(path: pathlib.Path, how: ReadOptions) -> tuple[Mixture, Dataset]:
+    """Return a table whose words are encoded and whose gaps are filled, as asked, and its labels and names."""
+    columns, names, lines = columns_of(path, how)
+    if names is None:
+        raise DataError(f"{path}: --one-hot and --fill need a table whose first line names the columns (--header).")
+    at, called = _label_position(columns, names, path, how), _name_position(columns, names, how)
+    rest = _chosen([place for place in range(len(columns)) if place not in (at, called)], names, path, how)
+    asked = how.one_hot or ()
+    for name in asked:
+        if name not in [names[place] for place in rest]:
+            raise DataError(f"{path}: --one-hot names {name!r}, which is no column of samples.")
+    used = {names[place]: columns[place] for place in rest}
+    wanted = asked or (tuple(name for name, column in used.items() if _has_words(column)) if how.one_hot == () else ())
+    numbers = {name: column for name, column in used.items() if name not in wanted}
+    labelled = at is not None or how.labels is not None
+    if not how.fill:
+        _refuse_missing(numbers, path, lines, labelled)
+    typed = {name: _typed(column) for name, column in numbers.items()}
+    for name, column in typed.items():
+        if column.dtype.kind == "O":
+            _numbers(np.where(_gaps(numbers[name]), "0", numbers[name].astype(str)), name, path, lines, labelled)
+    for name in wanted:
+        typed[name] = _typed(used[name])
+    frame = _pandas().DataFrame({name: typed[name] for name in used})
+    own = None if called is None else tuple(map(str, columns[called]))
+    y = None if at is None else columns[at]
+    return Mixture(frame, tuple(numbers), wanted), Dataset(np.empty((len(frame), 0)), y, names=own)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("Tables of words and numbers need pandas: pip install 'sparlow[tables]'") from error
+    return pd
+
+
 def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
     """Return the columns that a pipeline wants as a data frame, and labels and names as a dataset without numbers.
 
     Cells of columns of numbers become numbers, NaN where they are empty; others stay words.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("This model takes data frames: pip install pandas") from error
     columns, names, _ = columns_of(path, how)
     missing = [name for name in wanted if names is None or name not in names]
     if missing or names is None:
@@ -201,9 +258,11 @@ def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tup
     usual = [name for name in others if name == how.label_column or name.lower() in LABEL_COLUMNS]
     if how.label_column is not None and how.label_column not in names:
         raise DataError(f"{path} has no column {how.label_column!r}.")
+    words = [name for name in others if name != NAME_COLUMN and _has_words(columns[names.index(name)])]
+    usual = usual or (words if len(words) == 1 else [])
     y = columns[names.index(how.label_column or usual[0])] if how.label_column or usual else None
     own = tuple(map(str, columns[names.index(NAME_COLUMN)])) if NAME_COLUMN in others else None
-    frame = pd.DataFrame({name: _typed(columns[names.index(name)]) for name in wanted})
+    frame = _pandas().DataFrame({name: _typed(columns[names.index(name)]) for name in wanted})
     return frame, Dataset(np.empty((len(frame), 0)), y, names=own)
 
 
@@ -246,7 +305,10 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
     except (ValueError, TypeError):
         bad = next((row for row, cell in enumerate(column) if not is_number(str(cell))), 0)
     where = f"row {bad} (from 0)" if lines is None else f"line {lines[bad]}"
-    said = f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number; --drop {name} leaves it out."
+    said = (
+        f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number; --one-hot {name} makes a number of "
+        f"each word, --drop {name} leaves the column out."
+    )
     raise DataError(f"{path}, {said}{_or_labels(name, labelled)}")
 
 
@@ -270,5 +332,6 @@ def _label_position(
         if usual:
             return usual[0]
     called = _name_position(columns, names, how)
-    words = [place for place, column in enumerate(columns) if place != called and _has_words(column)]
+    coded = {place for place, name in enumerate(names or ()) if name in (how.one_hot or ())}
+    words = [place for place, column in enumerate(columns) if place not in {called, *coded} and _has_words(column)]
     return words[0] if len(words) == 1 else None

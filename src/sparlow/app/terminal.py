@@ -8,6 +8,7 @@ import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,12 +26,43 @@ class UserError(Exception):
 
 
 class Terminal:
-    """Where a command speaks. In a pipe, and with ``quiet``, there is no progress and there are no notes."""
+    """Where a command speaks.
+
+    On a terminal there are bars and notes. In a pipe a stage of the work is named once it has been silent for
+    ``PATIENCE`` seconds, and again after ten seconds and every half minute. With ``quiet`` there is nothing of both.
+    """
+
+    PATIENCE = 1.5
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
         self.lively = not quiet and sys.stderr.isatty()
+        self._stage = ""
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Terminal:
+        if not (self.quiet or self.lively):
+            threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+
+    def stage(self, text: str) -> None:
+        """Say what the command does from now on: at once on a terminal, in a pipe if it takes longer."""
+        self._stage = text
+        self.note(text)
+
+    def _watch(self) -> None:
+        """Name stages that take long, from a thread of its own."""
+        told, shown, again = time.monotonic(), "", 10.0
+        while not self._ended.wait(0.1):
+            silent, stage = time.monotonic() - told, self._stage
+            if stage and silent >= (self.PATIENCE if stage != shown else again):
+                still = f" (still, after {silent:.0f} s)" if stage == shown else ""
+                print(f"sparlow: {stage} …{still}", file=sys.stderr, flush=True)
+                told, again, shown = time.monotonic(), 30.0 if stage == shown else 10.0, stage
 
     def result(self, payload: dict[str, Any], text: str) -> None:
         """Print the outcome of a command, for scripts or for people."""
@@ -58,9 +90,16 @@ class Terminal:
 
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
-        """Show a bar that the given function moves on by one, with words about the step; nothing in a pipe."""
+        """Show a bar that the given function moves on by one, with words about the step; in a pipe, a stage each."""
         if not self.lively:
-            yield lambda _: None
+            done = 0
+
+            def move(words: str) -> None:
+                nonlocal done
+                done += 1
+                self.stage(f"{title}, {done} of {total}: {words}" if words else f"{title}, {done} of {total}")
+
+            yield move
             return
         try:
             from rich.console import Console
@@ -95,6 +134,18 @@ class Interrupts:
     def hold(self) -> None:
         """Let no interrupt through any more."""
         self._held = True
+
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Let the first interrupt through again, and end what is done here by it: it can be left out."""
+        self._held = False
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.came = True
+            self._terminal.warn("stopping; what was learned is saved first.")
+        finally:
+            self._held = True
 
     def __enter__(self) -> Interrupts:
         main = threading.current_thread() is threading.main_thread()

@@ -10,9 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import validate_data
 from ..dictionaries import check_samples, distinct_rows, unit_samples
+from ..labels import refuse_mixture
+from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -47,7 +50,7 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
             first.
 
         """
-        scores = self._scores(self._new_samples(X))
+        scores = self._scored(X)
         return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
     def predict(self, X: Any) -> Array:
@@ -63,11 +66,17 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
         y : array of shape (n_samples,)
 
         """
-        scores = self._scores(self._new_samples(X))
+        scores = self._scored(X)
         return np.asarray(self.classes_[np.argmax(scores, axis=1)])
+
+    @one_blas_thread()
+    def _scored(self, X: Any) -> Array:
+        """Return the scores of samples that are not checked yet."""
+        return self._scores(self._new_samples(X))
 
     def _training_samples(self, X: Any, y: Any) -> tuple[Array, Array]:
         """Return checked samples of unit norm and the places of their labels in ``classes_``, which it sets."""
+        refuse_mixture(y)
         X, y = validate_data(self, X, y, dtype=_FLOATS, order="C")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -87,10 +96,14 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
 
 
 def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = _ATOMS_PER_CLASS) -> int:
-    """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples."""
+    """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples.
+
+    At most as many as there are samples of distinct direction.
+    """
     if n_atoms is not None:
         return n_atoms
-    return sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
+    wanted = sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
+    return min(wanted, len(distinct_rows(X)))
 
 
 def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:

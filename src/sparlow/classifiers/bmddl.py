@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from ..coding import encode, pullback
 from ..dictionaries import class_union, ksvd
 from ..graphs import neighbours
+from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means, one_hot, ridge
 from .tddl import moved_atoms
@@ -202,6 +203,7 @@ class BMDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> BMDDL:
         """Learn dictionary and classifier.
 

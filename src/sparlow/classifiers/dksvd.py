@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..dictionaries import class_union, ksvd
+from ..parallel import one_blas_thread
 from .base import atoms_for, one_hot
 from .stacked import StackedKSVD
 
@@ -104,6 +105,7 @@ class DKSVD(StackedKSVD):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> DKSVD:
         """Learn dictionary and classifier.
 

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..coding import encode, objective
 from ..dictionaries import class_union, ksvd
+from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means
 from .src import class_residuals
@@ -122,6 +123,7 @@ class FDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> FDDL:
         """Learn the dictionary.
 

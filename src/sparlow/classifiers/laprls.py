@@ -10,11 +10,13 @@ from sklearn.base import _fit_context
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import validate_data
 from ..graphs import affinities, laplacian, neighbours
-from ..labels import is_labelled
+from ..labels import is_labelled, refuse_mixture
 from ..messages import warn
+from ..parallel import one_blas_thread
 from .base import Array, DictionaryClassifier
 
 
@@ -107,6 +109,7 @@ class LapRLS(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> LapRLS:
         """Solve for α.
 
@@ -122,6 +125,7 @@ class LapRLS(DictionaryClassifier):
         self : LapRLS
 
         """
+        refuse_mixture(y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         known = is_labelled(y)
@@ -146,7 +150,13 @@ class LapRLS(DictionaryClassifier):
             smooth = laplacian(affinities(X, k, n_jobs=self.n_jobs))
             system += (self.intrinsic * known.sum() / n) * np.asarray(smooth @ K)
         system[np.diag_indices(n)] += self.ambient * known.sum()
-        self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
+        try:
+            self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"The system of LapRLS is singular: ambient={self.ambient:.3g} is too small for a kernel with entries "
+                f"up to {np.abs(K).max():.3g}. Scale X, or make ambient larger."
+            ) from error
         return self
 
     def _new_samples(self, X: Any) -> Array:

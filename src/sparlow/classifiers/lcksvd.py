@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..dictionaries import class_union, ksvd, omp
+from ..parallel import one_blas_thread
 from .base import atoms_for, one_hot, ridge
 from .stacked import StackedKSVD
 
@@ -105,6 +106,7 @@ class LCKSVD(StackedKSVD):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> LCKSVD:
         """Learn dictionary and classifier.
 

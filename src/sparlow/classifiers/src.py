@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..coding import encode
 from ..dictionaries import class_union, samples
+from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier
 
@@ -89,6 +90,7 @@ class SRC(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> SRC:
         """Keep the atoms.
 

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from .. import _kernels
 from ..dictionaries import class_union, ksvd
 from ..messages import warn
-from ..parallel import Threads, chunks, frozen
+from ..parallel import Threads, chunks, frozen, one_blas_thread
 from .base import Array, DictionaryClassifier
 
 _NEVER = 1e6  # a price that no atom can pay
@@ -144,6 +144,7 @@ class SSPIC(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> SSPIC:
         """Learn the atoms and the priors.
 
@@ -163,6 +164,8 @@ class SSPIC(DictionaryClassifier):
         own = np.full(len(X), -1)
         if self.n_atoms is None:
             used = X.any(axis=1)
+            if not used.any():
+                raise ValueError("All samples are zero: there is nothing that SSPIC could take as an atom.")
             D, places = X[used], labels[used]
             own[used] = np.arange(len(D))
         else:

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..coding import encode, pullback
 from ..dictionaries import class_union, online, unit_samples
-from ..parallel import Threads
+from ..parallel import Threads, one_blas_thread
 from ..priors import ElasticNet
 from ..views import Views
 from .base import Array, DictionaryClassifier, atoms_for, one_hot
@@ -178,6 +178,7 @@ class TDDL(DictionaryClassifier):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
     def fit(self, X: Any, y: Any) -> TDDL:
         """Learn dictionary and classifier.
 

@@ -60,6 +60,8 @@ class Criterion(ABC):
         Whether the default prior should be milder, so that codes keep more of the sample.
     ``usual_shrinkage``
         The shrinkage if the user gives none.
+    ``neighbours``
+        Whether :meth:`bind` looks at the samples, as for a graph of neighbours; otherwise it needs their number alone.
 
     Parameters
     ----------
@@ -74,6 +76,7 @@ class Criterion(ABC):
     fewest_per_class: ClassVar[int] = 1
     faithful: ClassVar[bool] = False
     usual_shrinkage: ClassVar[float] = 0.1
+    neighbours: ClassVar[bool] = True
 
     shrinkage: float | None = weight(None, kw_only=True)
 
@@ -122,6 +125,9 @@ def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> 
             raise TypeError(f"{name}: above and below must be a Structure of sparlow.graphs, got {made}.")
         if len(structure.diagonal) != X.shape[0]:
             raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
+        for part in (structure.diagonal, structure.graph, structure.factors, structure.core):
+            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
+                raise ValueError(f"{name} made a structure that contains NaN or infinite values.")
     return quotient
 
 

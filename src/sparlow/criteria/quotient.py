@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class Quotient:
 
     above: Structure
     below: Structure | None
+    _: KW_ONLY
     ridge: float = 0.0
     balance: Callable[[Array], Structure] | None = None
     rest: Structure | None = None
@@ -63,7 +64,7 @@ class Quotient:
 
     @classmethod
     def of_total(
-        cls, above: Structure, rest: Structure, balance: Callable[[Array], Structure] | None = None
+        cls, above: Structure, rest: Structure, *, balance: Callable[[Array], Structure] | None = None
     ) -> Quotient:
         """Return the quotient of a part and the total, S_A against S_A + rest; its values lie between 0 and 1."""
         return cls(above, above + rest, balance=balance, rest=rest)
@@ -92,10 +93,10 @@ class Quotient:
         B[np.diag_indices_from(B)] += self.ridge
         return A, B
 
-    def value(self, coded: Rows, U: Array) -> Value:
+    def value(self, coded: Rows, U: Array, embedding: Array | None = None) -> Value:
         """Return f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
         n, width = self.n_samples, U.shape[1]
-        Y = coded @ U
+        Y = coded @ U if embedding is None else embedding
         above = self.above @ Y
         below = None if self.below is None else self.below @ Y
         bottom = width * self._spread(coded) if below is None else float(np.vdot(Y, below))

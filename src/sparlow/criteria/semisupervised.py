@@ -89,7 +89,7 @@ class SDA(FewLabels, Discriminant):
 
     def of_labels(self, X: Any, y: Array, graph: sp.csr_array, n_jobs: int | None) -> Quotient:
         rest = graphs.within_classes(y) + _smoothness(self.alpha, y, graph)
-        return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, self.balance))
+        return Quotient.of_total(graphs.between_classes(y), rest, balance=class_balance(y, self.balance))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class LDA(Discriminant):
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
     class_weight: str | tuple[float, ...] | None = dataclasses.field(
         default=None,
@@ -152,7 +153,7 @@ def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quo
     if are_classes(y):  # ΠMMᵀΠ = between classes, Π = between + within
         rest = graphs.within_classes(y)
         rest = rest if smooth is None else rest + smooth
-        return Quotient.of_total(graphs.between_classes(y), rest, class_balance(y, balance))
+        return Quotient.of_total(graphs.between_classes(y), rest, balance=class_balance(y, balance))
     scatter = graphs.centring(len(y), are_known(y))
     return Quotient(graphs.outer(_as_targets(y)), scatter if smooth is None else scatter + smooth)
 
@@ -184,6 +185,7 @@ class MVR(Regression):
 
     """
 
+    neighbours = False
     balance: float = weight(1.0)
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:

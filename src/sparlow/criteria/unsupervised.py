@@ -23,6 +23,7 @@ class PCA(Criterion):
 
     proximity = 300.0
     faithful = True
+    neighbours = False
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
         return Quotient(graphs.centring(X.shape[0]), None)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from .. import _kernels
+from ..checks import check_array
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew
@@ -85,7 +86,7 @@ def ksvd(
     (12, 8)
 
     """
-    X = check_samples(X)
+    X, scale = _of_moderate_size(check_samples(X))
     n_iter = check_count(n_iter, "n_iter")
     rng = check_random_state(random_state)
     D = first_atoms(X, n_atoms, start, rng)
@@ -102,7 +103,7 @@ def ksvd(
             worst = np.argsort(-errors, kind="stable")
             unexplained = worst[errors[worst] > _floor(D) * _energies(X)[worst]]
             renew(D, X, use, fewest, unexplained, positive=positive)
-            if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean())) is True:
+            if callback is not None and callback(iteration, D.copy(), 0.5 * float(errors.mean()) * scale**2) is True:
                 break
     return D
 
@@ -148,6 +149,18 @@ def _nonzeros(n_nonzero: int | None, D: Array) -> int:
     r, m = D.shape
     k = min(10, max(3, m // 40)) if n_nonzero is None else check_count(n_nonzero, "n_nonzero")
     return min(k, r, m)
+
+
+def _of_moderate_size(X: Any) -> tuple[Any, float]:
+    """Return X divided by a power of two where its squares of squares would overflow or vanish, and the power.
+
+    Atoms do not depend on the size of the samples, and such a division rounds nothing.
+    """
+    largest = float(np.abs(X).max())
+    if largest == 0 or 1e-6 < largest < 1e6:
+        return X, 1.0
+    scale = 2.0 ** np.round(np.log2(largest))
+    return X * X.dtype.type(1 / scale), float(scale)
 
 
 def _floor(D: Array) -> float:

@@ -21,6 +21,9 @@ from ..criteria import criterion_named
 from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled
 from ..messages import warn
+from ..parallel import one_blas_thread
+from ..parts import is_dask
+from .large import as_array, by_blocks
 
 Array = NDArray[Any]
 
@@ -183,9 +186,13 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
         """
         check_is_fitted(self)
+        if is_dask(X):
+            targets = self._training.targets
+            return by_blocks(self.predict, X, None if targets is None or targets.shape[1] == 1 else targets.shape[1])
         if self._training.targets is None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
+        with one_blas_thread():
+            values = np.asarray(self.regression_.predict(np.asarray(self._embedding_of(X), float)))
         return values.ravel() if self._training.targets.shape[1] == 1 else values
 
     @available_if(_has_classes)
@@ -209,8 +216,11 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if self._training.y is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
-        voters = self.__dict__.get("_neighbours") or self._voters()
-        return voters.probabilities(self._embedding_of(X))
+        if is_dask(X):
+            return by_blocks(self.predict_proba, X, len(self.classes_))
+        with one_blas_thread():
+            voters = self.__dict__.get("_neighbours") or self._voters()
+            return voters.probabilities(self._embedding_of(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
@@ -230,17 +240,18 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if y is None:
             raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
+        y = as_array(y)
         if self._training.targets is not None:
             targets = check_targets(y)
             rows = np.all(np.isfinite(targets), axis=1)
-            predicted = np.asarray(self.predict(X)).reshape(targets.shape)
+            predicted = np.asarray(as_array(self.predict(X))).reshape(targets.shape)
             return float(r2_score(targets[rows], predicted[rows], multioutput="variance_weighted"))
         new = column_or_1d(y)
         check_consistent_length(X, new)
         known = is_labelled(new) if criterion_named(self.criterion).supervision == "semi" else np.ones(len(new), bool)
         if len(new) and not known.any():
             raise ValueError("score needs labels, but all samples in y are unlabelled (-1).")
-        predicted = self.predict(X)
+        predicted = as_array(self.predict(X))
         truth, learned = _comparable(new[known], self.classes_), {*self.classes_.tolist()}
         strange = [label for label in truth.tolist() if label not in learned]
         if strange:
@@ -275,7 +286,7 @@ def classes_beside(labels: Labels, y: Any, n: int) -> dict[str, Any]:
     values = np.asarray(y)
     try:
         suitable = values.shape in ((n,), (n, 1)) and type_of_target(values) in ("binary", "multiclass")
-    except ValueError:  # NaN, or a mixture of types
+    except (ValueError, TypeError):  # NaN, or a mixture of types
         suitable = False
     if not suitable:
         return {}
@@ -290,4 +301,10 @@ def _comparable(labels: Array, classes: Array) -> Array:
     numbers = classes.dtype.kind in "biuf"
     if (labels.dtype.kind in "biuf") == numbers:
         return labels
-    return labels.astype(classes.dtype if numbers else classes.dtype.kind)
+    if not numbers:
+        return labels.astype(classes.dtype.kind)
+    try:
+        return labels.astype(classes.dtype)
+    except (ValueError, TypeError):  # words that are no numbers: other labels than those learned
+        named = {str(label): label for label in classes.tolist()}
+        return np.array([named.get(str(label), label) for label in labels.tolist()], dtype=object)

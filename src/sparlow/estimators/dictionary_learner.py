@@ -9,15 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import check_array, validate_data
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
 from ..dictionaries import LEARNERS, check_samples, distinct_rows, learn_dictionary
-from ..labels import is_labelled
+from ..labels import is_labelled, refuse_mixture
 from ..priors import Prior
 from .base import FLOATS, NestedParameters, all_or_nothing
 
@@ -143,6 +144,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
 
     def _fit(self, X: Any, y: Any) -> None:
         labels = y if self.class_wise else "no_validation"
+        refuse_mixture(labels)
         checked = validate_data(self, X, labels, accept_sparse="csr", dtype=FLOATS, order="C")
         X, y = checked if self.class_wise else (checked, None)
         X = check_samples(X)

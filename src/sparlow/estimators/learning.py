@@ -7,6 +7,8 @@ samples, :func:`learn_from` learns, :func:`described` gives the fitted attribute
 from __future__ import annotations
 
 import dataclasses
+import functools
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
-from ..coded import Coded, Samples
+from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..coded import Coded, Rows, Samples
 from ..criteria import Criterion, bound
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
@@ -36,9 +39,11 @@ from ..embedding import (
     whitened,
 )
 from ..labels import UNLABELLED, Labels
+from ..messages import warn
 from ..optimize import State
+from ..parallel import Finishing
 from ..priors import Prior
-from ..problem import Evaluation, Objective, begin, check_codes, learn
+from ..problem import Evaluation, Objective, Refresh, begin, check_codes, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of, tried_counts
@@ -53,6 +58,8 @@ _PASSES = 5  # passes over them
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _PRINCIPAL = 48  # principal components, where these stand in for the criterion
+_QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
+_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _MEASURED = 2000  # samples that the variance of codes is measured on
 
 
@@ -69,12 +76,14 @@ class Setup:
     solver: Solver
     max_iter: int
     stopping: EarlyStopping | None
+    insists: bool  # whether the user asked for it
     mu_proximity: float
     shrinkage: float
     whiten: bool  # whether the embedding is that of the ratio trace
     order: int | None  # of the embedding, 1 or 2; None chooses
     seed: int
     n_jobs: int | None
+    fixed_seed: int | None = None  # the user's, None where it is drawn
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -95,11 +104,12 @@ def n_components_of(criterion: Criterion, given: int | None, n_features: int, la
 def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     """Return the atoms of the user, or learn them from the samples or their views."""
     if not isinstance(setup.dictionary, str):
-        D = unit_atoms(setup.dictionary, setup.views.n_inputs(samples.X.shape[1]), "dictionary")
+        D = unit_atoms(setup.dictionary, setup.views.n_inputs(samples.shape[1]), "dictionary")
         if setup.n_atoms is not None and setup.n_atoms != len(D):
             raise ValueError(f"n_atoms={setup.n_atoms}, but dictionary has {len(D)} atoms: leave n_atoms out.")
         return D
     rng = np.random.RandomState(setup.seed)
+    n_samples, (samples, labels) = len(samples), samples.drawn_from(labels)
     vectors = samples.vectors(_VECTORS, rng)
     distinct = len(distinct_rows(vectors))
     if distinct < 2:
@@ -110,7 +120,7 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
         )
     n_atoms = setup.n_atoms
     if n_atoms is None:
-        n_atoms = _usual_atoms(setup, samples, labels, distinct)
+        n_atoms = _usual_atoms(setup, n_samples, labels, distinct)
     # before the work, not after it
     n_components_of(setup.criterion, setup.n_components, setup.views.width(n_atoms), labels, "atoms")
     classes = setup.views.like_samples and labels.y is not None and suits_classes(samples.X, labels.y, n_atoms)
@@ -124,10 +134,10 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     return learn_dictionary(method, vectors, n_atoms, y, **options)[0].astype(float)
 
 
-def _usual_atoms(setup: Setup, samples: Samples, labels: Labels, distinct: int) -> int:
+def _usual_atoms(setup: Setup, n_samples: int, labels: Labels, distinct: int) -> int:
     if not setup.views.whole:
         return min(LOCAL_ATOMS, distinct)
-    return default_n_atoms(len(samples), distinct, None if labels.classes is None else len(labels.classes))
+    return default_n_atoms(n_samples, distinct, None if labels.classes is None else len(labels.classes))
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,43 @@ class Choice:
     n_steps: int | None = None
     votes: tuple[float, float] | None = None
     by_count: dict[int, Array] = field(default_factory=dict)  # outcomes on held-out samples by number of components
+
+
+def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | None:
+    """Return what an earlier fit with the same data and settings has left, where the user names a file."""
+    if setup.solver.checkpoint is None:
+        return None
+    solver = dataclasses.replace(setup.solver, checkpoint=None)
+    settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
+    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
+    settings += [setup.views.n_views, setup.views.epsilon, setup.max_iter if setup.stopping else None]
+    key = {
+        "samples": digest_of_samples(samples),
+        "labels": digest(labels.bound),
+        "settings": digest(*settings),
+    }
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
+
+
+_TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps
+
+
+def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return a choice as a file of plain numbers keeps it."""
+    told = {name: fitted[name] for name in _TOLD if name in fitted}
+    if told:
+        told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
+    by_count = {count: outcomes.tolist() for count, outcomes in choice.by_count.items()}
+    return {**dataclasses.asdict(choice), "by_count": by_count, "told": told}
+
+
+def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    told = dict(known["told"])
+    if told:
+        told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
+    votes = None if known["votes"] is None else tuple(known["votes"])
+    by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
+    return Choice(tuple(known["ridges"]), known["n_steps"], votes, by_count), told
 
 
 @dataclass
@@ -160,27 +207,43 @@ class Learned:
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
 
 
-def learn_model(setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None) -> dict[str, Any]:
+def learn_model(
+    setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
+) -> dict[str, Any]:
     """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
-    trials = _Trial.several(setup, samples, labels, rng)
+    if setup.whiten and (setup.n_components or 0) > len(samples):
+        raise ValueError(
+            f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
+            f'{len(samples)} or less, or embedding="orthonormal".'
+        )
+    checkpoint = _checkpoint(setup, samples, labels)
+    known = None if checkpoint is None else checkpoint.chosen
+    trials = _Trial.several(setup, samples, labels, rng) if known is None else []
     choice = Choice(USUAL if setup.views.whole else POOLED)
     fitted: dict[str, Any] = {}
     if trials:
         ridges = USUAL if setup.views.whole else POOLED
         if setup.whiten and setup.views.whole:
             tried = [trial.ridges_tried() for trial in trials]
-            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in tried[0]})
+            pairs = [pair for pair in tried[0] if all(pair in found for found in tried)]
+            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in pairs})
         choice, fitted = trials[0].run(ridges, tell)
         if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
             return fitted
         tell = None if setup.stopping is not None else tell
     del trials
+    if known is not None:
+        choice, fitted = _chosen_before(known)
+        tell = None if fitted and setup.stopping is not None else tell
+    elif checkpoint is not None:
+        checkpoint.chosen = _as_chosen(choice, fitted)
     try:
-        learned = learn_from(setup, samples, labels, choice, tell)
+        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
     except KeyboardInterrupt:
         if not fitted:
             raise
         return {**fitted, "stop_reason_": "interrupted"}
+    finishing.begin()
     ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
     if setup.stopping is None or not fitted:
         return ended
@@ -195,14 +258,21 @@ def learn_from(
     choice: Choice,
     tell: Tell | None = None,
     judge: Callable[[Learned, Evaluation], tuple[float, str | None]] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Learned:
     """Learn the first dictionary, bind the criterion, and make the steps that were chosen.
 
     ``judge(learned, now)`` is asked at the start and after each step for a score on held-out samples, and for a reason
     to stop.
     """
-    D = first_dictionary(setup, samples, labels)
-    quotient = bound(setup.criterion, samples.X, labels.bound, setup.n_jobs)
+    D = None if checkpoint is None else checkpoint.anchor
+    D = first_dictionary(setup, samples, labels) if D is None else D
+    if checkpoint is not None and checkpoint.anchor is None:
+        checkpoint.anchor = D
+        checkpoint.save()
+    looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
+    quotient = bound(setup.criterion, looked_at, labels.bound, setup.n_jobs)
+    del looked_at
     samples, ridge = _weighted(setup, samples, D, choice.ridges)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
     if setup.whiten and choice.ridges == PRINCIPAL:
@@ -219,7 +289,7 @@ def learn_from(
             choice = dataclasses.replace(choice, votes=votes)
         if order == 2:
             assert labels.y is not None
-            embedding = fit_quadratic(coded, labels.y, count)
+            embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count)
             given = coded, embedding.basis[:, :count]
         else:
             W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
@@ -252,15 +322,24 @@ def learn_from(
             return "stopped by callback"
         return enough
 
-    note(start, None)
+    refresh: Refresh | None = None
+    if checkpoint is None or checkpoint.numbers is None:
+        note(start, None)
     del start  # evaluations are large: none is held for longer than it is needed
+    held: list[Evaluation | State] = [_handed_over(learned)]
+    if checkpoint is not None and checkpoint.numbers is not None:
+        held.clear()
+        learned.rows = checkpoint.numbers["rows"]
+        learned.objective, held[:], refresh = checkpoint.restored(objective)
     learned.objective, state = learn(
-        objective,
-        _handed_over(learned),
+        learned.objective,
+        held.pop(),
         max_iter=steps,
         refresh_every=setup.solver.refresh_every,
         tol=setup.solver.tol,
         callback=follow,
+        refresh=refresh,
+        keep=None if checkpoint is None else lambda state, refresh: checkpoint.keep(state, refresh, learned.rows),
     )
     learned.last, learned.reason = state.evaluation, state.reason
     if not samples.weights[0]:
@@ -269,9 +348,18 @@ def learn_from(
     return learned
 
 
+def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:
+    """Return coded samples and labels; of samples in parts only so many as kernel matrices are made of."""
+    if isinstance(coded, Coded):
+        return coded, y
+    known = np.flatnonzero(y >= 0)
+    rows = np.sort(np.random.RandomState(seed).permutation(known)[:_QUADRATIC])
+    return coded.take(rows), y[rows]
+
+
 def _n_principal(setup: Setup, samples: Samples) -> int:
     """Return the number of principal components where they stand in for the criterion."""
-    return min(setup.n_components or _PRINCIPAL, *samples.X.shape)
+    return min(setup.n_components or _PRINCIPAL, *samples.shape)
 
 
 def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, float]) -> tuple[Samples, float | None]:
@@ -292,7 +380,7 @@ def _handed_over(learned: Learned) -> Evaluation:
 
 
 def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, float]:
-    codes, nan = now.coded.codes, float("nan")
+    nan = float("nan")
     before = sum(int(row["evaluations"]) for row in learned.rows[1:])
     return {
         "step_number": len(learned.rows),
@@ -302,7 +390,7 @@ def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, fl
         "proximity": now.proximity,
         "step": nan if state is None else state.length,
         "gradient_norm": nan if state is None else state.gradient_norm,
-        "nonzeros": nan if codes is None else codes.nnz / codes.shape[0],
+        "nonzeros": now.coded.nonzeros,
         "seconds": time.perf_counter() - learned.setup.began,
         "evaluations": 1 if state is None else state.n_evaluations - before,
         "restarted": False if state is None else state.restarted,
@@ -319,21 +407,41 @@ class _Trial:
         self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
 
+    @functools.cached_property
+    def dictionary(self) -> Array:
+        """The first dictionary, learned without the samples held out."""
+        return first_dictionary(self.setup, self.rest, self.known)
+
     @classmethod
     def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[_Trial]:
         """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
         open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
-        if not open_ or labels.bound is None or getattr(setup.criterion, "graph", None) is not None:
+        if not open_:
             return []
-        fewest = max(2, setup.criterion.fewest_per_class + 1)
-        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        obstacle = cls._obstacle(setup, len(samples), labels, fraction)
+        if obstacle is not None:
+            if setup.stopping is not None and setup.insists:
+                warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
-        fraction = (setup.stopping or EarlyStopping()).fraction
-        if (setup.n_components or 0) > (1 - fraction) * len(samples):  # a part has fewer dimensions
-            return []
         draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
+
+    @staticmethod
+    def _obstacle(setup: Setup, n: int, labels: Labels, fraction: float) -> str | None:
+        """Return why no part of the samples can be held out, or None where it can."""
+        name = type(setup.criterion).__name__
+        if labels.bound is None:
+            return f"{name} has no labels to score held-out samples by"
+        if getattr(setup.criterion, "graph", None) is not None:
+            return "a graph of your own has no parts"
+        fewest = max(2, setup.criterion.fewest_per_class + 1)
+        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+            return f"{name} needs at least {fewest} samples of each class for it"
+        if (setup.n_components or 0) > (1 - fraction) * n:
+            return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
+        return None
 
     @classmethod
     def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial:
@@ -341,7 +449,9 @@ class _Trial:
         rows = np.arange(len(samples))
         known: Any = labels.known
         if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
-            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), np.flatnonzero(~known)])
+            others = np.flatnonzero(~known)
+            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
+            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), others])
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)
@@ -351,7 +461,7 @@ class _Trial:
 
     def ridges_tried(self) -> dict[tuple[float, float], Array]:
         """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
-        D = first_dictionary(self.setup, self.rest, self.known)
+        D = self.dictionary
         quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
         if not rest.nnz:
@@ -362,7 +472,7 @@ class _Trial:
 
     def run(self, ridges: tuple[float, float], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
         """Return the choice, and the fitted attributes of the last model on the way."""
-        setup = self.setup
+        setup = dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
         steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
         choice = Choice(ridges, setup.max_iter if steps else 0)
         learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
@@ -408,7 +518,7 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
         return learned.embedding
     if setup.order == 2:
         assert learned.labels.y is not None
-        return fit_quadratic(now.coded, learned.labels.y, now.projection.shape[1])
+        return fit_quadratic(*_at_most(now.coded, learned.labels.y, setup.seed), now.projection.shape[1])
     if not setup.whiten:
         return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
@@ -418,7 +528,10 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective, coded = learned.setup, learned.objective, now.coded
-    dtype = coded.samples.X.dtype
+    dtype = coded.samples.dtype
+    curvature = setup.prior.constant_curvature(len(now.dictionary))
+    if curvature is not None and curvature.min() < 10 * np.finfo(dtype).eps:
+        coded = coded.samples.coded(now.dictionary)  # codes need not be unique: take those that new samples get
     embedding = embedding_at(learned, now)
     Y = embedding(coded)
     if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component
@@ -465,7 +578,7 @@ def _factors(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
     inverse, r = np.linalg.pinv(W), len(D) if alpha else 0
     parts = [inverse[:, :r] @ D / alpha] if alpha else []
     parts += [inverse[:, r:] / gamma] if gamma else []
-    mean = np.asarray(coded.samples.X.mean(axis=0)).ravel() if gamma else coded.mean[:r] @ D / (alpha or 1)
+    mean = coded.samples.mean if gamma else coded.mean[:r] @ D / (alpha or 1)
     return {"components_": np.mean(parts, axis=0).astype(dtype), "_mean_image": np.asarray(mean).astype(dtype)}
 
 

@@ -15,8 +15,9 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import check_array, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
 from ..criteria import CRITERIA, LDA, Criterion, criterion_named
@@ -25,6 +26,8 @@ from ..dictionaries import LEARNERS, check_samples, unit_samples
 from ..embedding import Embedding
 from ..labels import Labels, check_labels
 from ..messages import warn
+from ..parallel import Finishing, one_blas_thread
+from ..parts import Local, Parts, drawn_rows, is_dask, streams
 from ..priors import Prior
 from ..problem import METHODS
 from ..quadratic import Quadratic
@@ -32,6 +35,7 @@ from ..solvers import EarlyStopping, Solver
 from ..views import Bound, Views
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .callbacks import Follower
+from .large import as_array, by_blocks, in_parts, store_of
 from .learning import Setup, learn_model
 
 Array = NDArray[Any]
@@ -243,29 +247,43 @@ class SparLow(CallbackSupportMixin, Projector):
         self : SparLow
 
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(self._fit(X, y, last))
+            self._remember(self._fit(X, y, last, finishing))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        if finishing.came:
+            self.stop_reason_ = "interrupted"
         if self.stop_reason_ == "interrupted":
             said = f"Learning was interrupted after {self.n_iter_} steps: this is the best model so far."
             warn(said, ConvergenceWarning)
         return self
 
-    def _fit(self, X: Any, y: Any, last: Array | None) -> dict[str, Any]:
+    def _fit(self, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
         """Return the fitted attributes; ``last`` is a dictionary to go on from."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
-        given, X = X, validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        labels = check_labels(criterion, X, y, type(self).__name__)
+        rng, given, store = check_random_state(self.random_state), X, None
+        seed = rng.randint(np.iinfo(np.int32).max)
+        if streams(X):  # what is chosen from the data is chosen from some of the samples
+            store = store_of(X, self.n_jobs)
+            y = as_array(y)
+            labels = check_labels(criterion, store, y, type(self).__name__)
+            drawn = drawn_rows(*store.shape, labels, seed)
+            X = store.take(drawn)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
+        if store is None:
+            labels = check_labels(criterion, X, y, type(self).__name__)
         scaling = self._scaling_for(X)
         X = scaling(X)
         views = Bound() if self.views is None else self.views.bind(X, scaling.unit)
         if views.whole:
             warn_of_common_mean(X)
-        rng = check_random_state(self.random_state)
         prior = self.prior or default_prior(X, criterion.faithful, views)
+        samples: Any = Samples(X, prior, views, n_jobs=self.n_jobs)
+        if store is not None:
+            samples = Parts(store, scaling, prior, views, n_jobs=self.n_jobs, drawn=drawn)
+        del X
         solver = self._whole("solver")
         nearness = criterion.usual_proximity(labels.bound)
         shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
@@ -283,18 +301,25 @@ class SparLow(CallbackSupportMixin, Projector):
             solver=solver,
             max_iter=0 if self._stands_aside() else self.max_iter,
             stopping=self._stopping(criterion),
+            insists=self.early_stopping != "auto",
             mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
             shrinkage=shrinkage,
             whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
             order=self._order(criterion, labels),
-            seed=rng.randint(np.iinfo(np.int32).max),
+            seed=seed,
+            fixed_seed=seed if isinstance(self.random_state, Integral) else None,
             n_jobs=self.n_jobs,
         )
         columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-        beside = {**classes_beside(labels, y, X.shape[0]), **columns}
+        beside = {**classes_beside(labels, y, len(samples)), **columns}
         follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
-        samples = Samples(X, prior, views, n_jobs=self.n_jobs)
-        fitted = learn_model(setup, samples, labels, rng, follower.step)
+        try:
+            fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+        finally:
+            if store is not None:
+                samples.close()
+        if self._stands_aside() and self.max_iter and fitted["stop_reason_"] == "max_iter reached":
+            fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
         follower.close(fitted)
         return {**fitted, **beside, "shrinkage_": shrinkage}
 
@@ -375,6 +400,12 @@ class SparLow(CallbackSupportMixin, Projector):
             With patches there is a column for each cell, sign and atom.
 
         """
+        check_is_fitted(self)
+        if is_dask(X):
+            return by_blocks(self.encode, X)
+        if streams(X):
+            store = Local(X)
+            return sp.csr_array(sp.vstack([self.encode(store.read(rows)) for rows in store.slices]))
         features = self._coded(X).features
         return features if sp.issparse(features) else sp.csr_array(features)
 
@@ -391,14 +422,29 @@ class SparLow(CallbackSupportMixin, Projector):
         embedding : array of shape (n_samples, n_components)
 
         """
+        if is_dask(X):
+            check_is_fitted(self)
+            return by_blocks(self._embedding_of, X, self.n_components_)
         return self._embedding_of(X)
 
+    @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
+        check_is_fitted(self)
+        if streams(X):
+            return in_parts(self._embedding_of, X)
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
-        return embedding(coded).astype(coded.samples.X.dtype, copy=False)
+        return embedding(coded).astype(coded.samples.dtype, copy=False)
 
+    def without_training(self) -> SparLow:
+        """Return a copy without the embedding of the training samples: smaller, it transforms but does not predict."""
+        state = {**self.__getstate__(), "embedding_": self.embedding_[:0], "_training": Labels()}
+        slim = SparLow()
+        slim.__setstate__({name: value for name, value in state.items() if name != "classes_"})
+        return slim
+
+    @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
 
@@ -426,6 +472,7 @@ class SparLow(CallbackSupportMixin, Projector):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
         return np.asarray(self._mean_image.astype(Z.dtype) + Z @ self.components_.astype(Z.dtype, copy=False))
 
+    @one_blas_thread()
     def quotient(self, X: Any) -> float:
         """Return the criterion's quotient on new samples, without the shrinkage of its denominator.
 

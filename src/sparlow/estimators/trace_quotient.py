@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from ..checks import check_array, validate_data
 from ..coded import Rows
 from ..criteria import CRITERIA, Criterion, bound, criterion_named
 from ..graphs import centring
 from ..labels import check_labels
-from ..parallel import Threads
+from ..parallel import one_blas_thread
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress
@@ -115,7 +116,7 @@ class TraceQuotient(Projector):
         self : TraceQuotient
 
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), one_blas_thread():
             self._forget()
             self._remember(self._fit(X, y))
         return self
@@ -124,22 +125,21 @@ class TraceQuotient(Projector):
         """Return the fitted attributes."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = check_labels(criterion, X, y, type(self).__name__)
         count = n_components_of(criterion, self.n_components, X.shape[1], labels, "features")
         shrinkage = _SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
-        with Threads(1):
-            mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
-            quotient = bound(criterion, X, labels.bound, self.n_jobs)
-            centred = X if hasattr(X, "toarray") else X - mean
-            rows = Rows(centred, n_jobs=self.n_jobs)
-            A, B = quotient.matrices(rows)
-            lost = (64 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
-            check_scatter(B, rows.squares, "features", lost)
-            B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
-            V = _span(rows.form(centring(X.shape[0])), count)
-            U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
-            U = canonical(A, V @ U).astype(X.dtype)
+        mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
+        quotient = bound(criterion, X, labels.bound, self.n_jobs)
+        centred = X if hasattr(X, "toarray") else X - mean
+        rows = Rows(centred, n_jobs=self.n_jobs)
+        A, B = quotient.matrices(rows)
+        lost = (64 * np.finfo(X.dtype).eps) ** 2 * Rows(X).squares
+        check_scatter(B, rows.squares, "features", lost)
+        B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
+        V = _span(rows.form(centring(X.shape[0])), count)
+        U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
+        U = canonical(A, V @ U).astype(X.dtype)
         embedding = _projected(X, mean, U)
         fitted: dict[str, Any] = {"regression_": regress(embedding, labels)} if criterion.targets else {}
         if labels.classes is not None:
@@ -179,11 +179,13 @@ class TraceQuotient(Projector):
         check_is_fitted(self)
         return self._embedding_of(X)
 
+    @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
         refuse_stacks(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
         return _projected(X, self.mean_, self.projection_)
 
+    @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
         """Return the samples on the subspace that have embedding Z.
 
@@ -203,6 +205,7 @@ class TraceQuotient(Projector):
             raise ValueError(f"Z has {Z.shape[1]} columns, but the embedding has {len(self.components_)}.")
         return np.asarray(Z @ self.components_.astype(Z.dtype, copy=False) + self.mean_.astype(Z.dtype, copy=False))
 
+    @one_blas_thread()
     def quotient(self, X: Any) -> float:
         """Return the criterion's quotient on new samples, without shrinkage; only for criteria without labels.
 

@@ -73,11 +73,17 @@ class Bags(Sequence[Bag]):
     steps : tuple of Step
         What is done with each, in turn.
 
+    Attributes
+    ----------
+    skipped : list of (int, str, str)
+        Items that the last stage to go through all of them could not use: number, name, reason.
+
     """
 
     def __init__(self, items: Sequence[Any], steps: tuple[Step, ...] = ()) -> None:
         self._items = items
         self._steps = steps
+        self.skipped: list[tuple[int, str, str]] = []
 
     def __len__(self) -> int:
         return len(self._items)
@@ -134,12 +140,12 @@ class Bags(Sequence[Bag]):
         return "(bag)" if isinstance(item, Bag) else name_of(item)
 
     def report_errors(self, errors: Iterable[tuple[int, str]]) -> list[tuple[int, str, str]]:
-        """Warn of the items that could not be used; a list of their numbers, names and reasons."""
-        listed = [(index, self.name(index), reason) for index, reason in errors]
+        """Note the items that could not be used, warn of them, and return their numbers, names and reasons."""
+        self.skipped = listed = [(index, self.name(index), reason) for index, reason in errors]
         if listed:
             warn(
                 f"{len(listed)} of {len(self)} images could not be used and count as empty, the first being number "
-                f"{listed[0][0]}: {listed[0][2].rstrip('.')}. All are in the attribute skipped_.",
+                f"{listed[0][0]}: {listed[0][2].rstrip('.')}. sparlow.images.unreadable lists them all.",
             )
         return listed
 

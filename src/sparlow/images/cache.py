@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import check_zip, replacing
+from ..messages import warn
 
 Array = NDArray[Any]
 Row = tuple[Array, Array]
@@ -37,6 +38,7 @@ class ArrayCache:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
+        self._refused = False  # whether it has been said that entries cannot be written
 
     def get(self, key: str) -> dict[str, Array] | None:
         """Return the arrays, or None where there is no such entry or a damaged one."""
@@ -52,13 +54,18 @@ class ArrayCache:
             return None
 
     def put(self, key: str, arrays: Mapping[str, Array]) -> None:
-        """Write an entry; others never see half of a file."""
+        """Write an entry; others never see half of a file. Where it cannot be written, the run goes on without it."""
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
         file = io.BytesIO()
         np.savez(file, **dict(arrays))  # type: ignore[arg-type]
-        with replacing(path) as unfinished:
-            unfinished.write_bytes(file.getvalue() + _digest(key, file.getvalue()))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as unfinished:
+                unfinished.write_bytes(file.getvalue() + _digest(key, file.getvalue()))
+        except OSError as error:
+            if not self._refused:
+                warn(f"The cache is not complete, so the next run computes more again. {error}", RuntimeWarning)
+            self._refused = True
 
     def get_row(self, key: str, width: int) -> Row | None:
         """Return the indices and values of a sparse row, or None where they do not fit a row of this width."""

@@ -235,6 +235,11 @@ class Codebook(TransformerMixin, BaseEstimator):
         if self.coding == "sparse":
             return SparseCoding(self.words_, prior)
         templates = sample[rng.permutation(len(sample))[: self.n_templates]]
+        if len(templates) < 2:
+            raise ValueError(
+                'coding="laplacian" averages over neighbours, but there is only one descriptor that is not flat. Give '
+                "more or larger pictures, or use another coding."
+            )
         k = min(self.n_neighbors, len(templates) - 1)
         return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
 

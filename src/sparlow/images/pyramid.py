@@ -108,8 +108,6 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     ----------
     n_words_ : int
         Width of the codes.
-    skipped_ : list of (int, str, str)
-        Images of the last ``transform`` that could not be used: number, name, reason. Their rows are zero.
 
     """
 
@@ -176,6 +174,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         Returns
         -------
         rows : csr_array or array of shape (n_images, n_cells · n_words), float32
+            Images that could not be used have rows of zeros; ``X.skipped`` lists them.
 
         """
         check_is_fitted(self)
@@ -189,7 +188,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             rows.append(row)
             if error is not None:
                 errors.append((index, error))
-        self.skipped_ = bags.report_errors(errors)
+        bags.report_errors(errors)
         matrix = _stack(rows, pooling.n_cells * pooling.n_words)
         return matrix if self.sparse_output else matrix.toarray()
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .. import _kernels
+from ..checks import validate_data
 from ..parallel import Threads, chunks, frozen
 
 Array = NDArray[Any]

@@ -1,4 +1,4 @@
-"""The commands ``sparlow fit | transform | predict | evaluate | inspect | report | features``.
+"""The commands ``sparlow fit | transform | predict | evaluate | explain | inspect | report | features``.
 
 A sub-command is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments(parser)`` and ``run(arguments, terminal)``,
 and a line in ``COMMANDS``.
@@ -18,13 +18,14 @@ from typing import Any, NoReturn
 
 from ...models import VERSION
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, WRONG_USE, Terminal, UserError
-from . import evaluate, features, fit, inspect, predict, report, transform
+from . import evaluate, explain, features, fit, inspect, predict, report, transform
 
 COMMANDS: dict[str, Any] = {
     "fit": fit,
     "transform": transform,
     "predict": predict,
     "evaluate": evaluate,
+    "explain": explain,
     "inspect": inspect,
     "report": report,
     "features": features,
@@ -35,7 +36,7 @@ DATA is a .npz (X or images, y or labels), .npy, .csv or .parquet file, a folder
 sub-folder per class, or one image.
 
 examples:
-  sparlow fit faces/ --size 32x32 -o faces.sparlow
+  sparlow fit faces/ -o faces.sparlow
   sparlow evaluate faces.sparlow new_faces/
   sparlow report faces.sparlow faces/ -o report.html
 
@@ -88,7 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     terminal = Terminal(arguments.json, arguments.quiet)
     try:
-        with _warnings_as_lines(terminal):
+        with terminal, _warnings_as_lines(terminal):
             return int(COMMANDS[arguments.command].run(arguments, terminal) or OK)
     except KeyboardInterrupt:
         terminal.error("interrupted")

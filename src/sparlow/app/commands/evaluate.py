@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ...criteria import criterion_named
+from ...estimators import SparLow
 from ...evaluation import (
     CLASSIFIERS,
     Judgement,
@@ -24,14 +26,18 @@ from ...evaluation import (
 )
 from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
 from ..dataset import Dataset
-from ..saved import SavedModel, read_data, read_model, standardizer
+from ..photographs import Pictures, Recipe, describe
+from ..photographs import learn as learn_features
+from ..saved import SavedModel, read_data, read_labels_of, read_model, standardizer
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
-from .fit import check_labelled
+from .fit import check_labelled, mixed, photographs, wants_encoding
+
+Array = NDArray[Any]
 
 SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
 EXAMPLES = """\
   sparlow evaluate faces.sparlow new_faces/           # the saved model on samples it has not seen
-  sparlow evaluate faces/ --size 32x32 --rivals       # is SparLow any good here? five folds, beside PCA and LDA
+  sparlow evaluate faces/ --rivals                    # is SparLow any good here? five folds, beside PCA and LDA
   sparlow evaluate digits.npz --criterion mfa --folds 10 --json
 
 With MODEL: classifiers are trained on the embedding of the model's training samples and label DATA.
@@ -55,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge and tell."""
     if arguments.model is None:
-        rows, seen = _cross_validated(arguments, terminal), 0
-        how = f"{arguments.folds}-fold cross-validation on {arguments.data}"
+        (rows, features), seen = _cross_validated(arguments, terminal), 0
+        how = f"{arguments.folds}-fold cross-validation on {arguments.data}{f', {features}' * bool(features)}"
     else:
         if arguments.rivals:
             raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
         refuse_model_options(arguments)
         held = read_model(arguments.model)
-        dataset = read_data(arguments, arguments.data, held)
+        dataset = read_data(arguments, arguments.data, held, terminal)
         how = f"{arguments.model} on {arguments.data}"
         known = dataset.seen_by(held)
         seen = int(known.sum())
@@ -129,38 +135,89 @@ def _few(labels: list[str]) -> str:
     return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
 
 
-def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> list[Judgement]:
-    if arguments.start is not None:
-        raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
-    model, dataset = build_model(arguments), read_data(arguments, arguments.data)
+@dataclass(frozen=True)
+class _Folded:
+    """Samples whose preparation is learned anew in each fold: scaled columns, or features of photographs."""
+
+    y: Array
+    whole: Dataset | Pictures
+    scaler: Any = None  # of columns
+    frame: Any = None  # what it scales and encodes, in place of the rows of the dataset
+    run: dict[str, Any] = field(default_factory=dict)  # threads and progress
+
+    def parts(self, train: Array, held: Array) -> tuple[Array, Array]:
+        """Return samples to learn from and samples to judge by; nothing is learned from the latter."""
+        if isinstance(self.whole, Pictures):
+            features = learn_features(self.whole.take(train), Recipe(), **self.run)
+            return features.X, describe(self.whole.take(held), features.pipeline, **self.run)
+        rows = self.whole.X if self.frame is None else self.frame.iloc
+        X, X_new = rows[train], rows[held]
+        return (X, X_new) if self.scaler is None else (self.scaler.fit_transform(X), self.scaler.transform(X_new))
+
+
+def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -> _Folded:
+    """Read what is judged, and choose the views of the model."""
+    pictures = photographs(arguments, terminal)
+    if pictures is not None:
+        dataset = read_labels_of(arguments, pictures.dataset(np.ones((len(pictures.files), 1))))
+        check_labelled(model, dataset)
+        run = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
+        return _Folded(_classes(dataset), pictures, run=run)
+    if wants_encoding(arguments):
+        mixture, dataset = mixed(arguments, terminal)
+        check_labelled(model, dataset)
+        encoder = mixture.encoder(arguments.standardize is not False)
+        return _Folded(_classes(dataset), dataset, encoder, mixture.frame)
+    dataset = read_data(arguments, arguments.data, terminal=terminal)
     model.set_params(views=views_of(arguments, dataset))
     check_labelled(model, dataset)
+    return _Folded(_classes(dataset), dataset, standardizer(arguments, dataset, terminal))
+
+
+def _classes(dataset: Dataset) -> Array:
     if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
         raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
+    return dataset.y
+
+
+def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple[list[Judgement], str]:
+    """Return judgements, and what is to be known about them."""
+    if arguments.start is not None:
+        raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
+    model = build_model(arguments)
+    data = _folded(arguments, model, terminal)
+    y, n = data.y, len(data.y)
     semi = criterion_named(model.criterion).supervision == "semi"
-    known = np.flatnonzero(known_rows(dataset.y, semi=semi))
+    known = np.flatnonzero(known_rows(y, semi=semi))
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
-    scaler = standardizer(arguments, dataset, terminal)
     parts: dict[str, list[Judgement]] = {}
+    terminal.stage(f"fold 1 of {arguments.folds} (the first fit after installation also compiles for half a minute)")
     try:
         with terminal.progress("folds", arguments.folds) as step:
-            for _, test in folds(dataset.y[known], arguments.folds, arguments.seed):
+            for _, test in folds(y[known], arguments.folds, arguments.seed):
                 held = known[test]
-                train = np.setdiff1d(np.arange(len(dataset.X)), held)
-                X, X_new = dataset.X[train], dataset.X[held]
-                if scaler is not None:
-                    X, X_new = scaler.fit(X).transform(X), scaler.transform(X_new)
-                data = (X, dataset.y[train], X_new, dataset.y[held])
+                train = np.setdiff1d(np.arange(n), held)
+                X, X_new = data.parts(train, held)
+                fold = (X, y[train], X_new, y[held])
                 if arguments.rivals:
-                    found = list(compare({name: model}, *data, arguments.classifiers))
+                    found = list(compare({name: model}, *fold, arguments.classifiers))
                 else:
-                    found = [learn_and_judge(name, model, *data, arguments.classifiers)]
+                    found = [learn_and_judge(name, model, *fold, arguments.classifiers)]
                 for row in found:
                     parts.setdefault(row.name, []).append(row)
                 step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
     except (ValueError, TypeError) as error:
         raise UserError(str(error), WORK_FAILED) from error
-    return [pooled(rows) for rows in parts.values()]
+    return [pooled(rows) for rows in parts.values()], _said_of_features(data.whole)
+
+
+def _said_of_features(whole: Dataset | Pictures) -> str:
+    """Return how features of pictures were learned, or an empty text."""
+    if isinstance(whole, Pictures):
+        return "features learned anew in each fold"
+    if whole.features:
+        return "features learned from all of these pictures, those held out included: sparlow evaluate FOLDER does not"
+    return ""
 
 
 def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
@@ -207,7 +264,7 @@ def _confusion_text(row: Judgement, classifier: str) -> str:
     """Return the confusion matrix; of many classes the pairs with most errors."""
     classes, counts, right = row.classes, row.confusion(classifier), row.per_class(classifier)
     if len(classes) <= 16:
-        head = ["true \\ given", *(label[:8] for label in classes), "right %"]
+        head = ["true \\ given", *classes, "right %"]
         lines = [
             [label, *(count or "." for count in counts[place]), f"{100 * right[label]:.1f}" if label in right else ""]
             for place, label in enumerate(classes)

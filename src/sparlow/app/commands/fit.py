@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -14,26 +16,43 @@ from ...criteria import Criterion, criterion_named
 from ...estimators import OnStep, SparLow
 from ...evaluation import in_order, known_rows
 from ...models import ModelFile, save, skops_io
+from ...views import Patches, Views
 from ..arguments import add_data, add_model, build_model, views_of
-from ..dataset import Dataset
+from ..confidence import Prepare, held_out_unlikeness
+from ..dataset import DataError, Dataset
 from ..outputs import writable
-from ..saved import read_data, read_model, standardizer
+from ..photographs import Pictures, Recipe, at_rest, photographs_in
+from ..photographs import learn as learn_features
+from ..readers import read_mixed
+from ..saved import SavedModel, check_reading, how_to_read, read_data, read_labels_of, read_model, standardizer
+from ..tables import Mixture
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
-  sparlow fit faces/ --size 32x32 -o faces.sparlow
+  sparlow fit faces/ -o faces.sparlow
+  sparlow fit faces/ --size 32x32 --whole -o faces.sparlow          # pixels, scaled; codes of whole pictures
+  sparlow fit photographs/ --skip -o scenes.sparlow                 # any size; learns features and model
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
   sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
 
-Ctrl-C saves the best model so far (exit code 130)."""
+Pictures of one size from 8 to 128 pixels a side have local codes, those of their patches (--whole: codes of whole
+pictures). From a folder of larger pictures, or of different sizes, features are learned first and kept in the same
+file (--size HxW: pixels, scaled to one size). Ctrl-C saves the best model so far (exit code 130)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument("data", metavar="DATA", help="samples to learn from: .npz, .npy, .csv, .parquet or a folder")
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the file to write, usually *.sparlow")
+    parser.add_argument(
+        "--likeness",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="measure on held-out samples how like the training samples they are, for sparlow predict --reject; it "
+        "takes about half as long again",
+    )
     add_model(parser)
     add_data(parser)
 
@@ -44,26 +63,22 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
-    dataset = read_data(arguments, arguments.data, start)
-    model.set_params(views=views_of(arguments, dataset))
-    before = None if start is None else getattr(start.model, "views", None)
-    if start is not None and before != model.views:
-        terminal.warn(f"{arguments.start} has views={before}, this one will have views={model.views} (--shifts).")
+    dataset, before, anew = prepared(arguments, terminal, start)
+    model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
-    if start is not None and arguments.standardize is not None:
-        raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
-    before = [] if start is None or start.before is None else start.before.steps
-    scaler = None if start is not None else standardizer(arguments, dataset, terminal)
-    if scaler is not None:
-        dataset = replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X)
-        before = [("standardize", scaler)]
     terminal.note(describe(dataset))
     began = time.perf_counter()
     with Interrupts(terminal) as interrupts:
         learn(model, dataset, terminal, interrupts)
         seconds = time.perf_counter() - began
         whole = Pipeline([*before, ("sparlow", model)]) if before else model
-        save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, summary(dataset)), path)
+        data = summary(dataset)
+        if arguments.likeness and not interrupts.came and model.stop_reason_ != "interrupted":
+            terminal.stage("measuring how like the training samples held-out ones are")
+            with interrupts.allowed(), warnings.catch_warnings(action="ignore"):  # the fit has said what there is
+                measured = held_out_unlikeness(model, dataset, anew)
+                data |= {} if measured is None else {"unlikeness": measured}
+        save(ModelFile(whole, dataset.shape, dataset.y, dataset.feature_names, data), path)
     interrupted = model.stop_reason_ == "interrupted" or interrupts.came
     payload = {
         "model": str(path),
@@ -79,17 +94,91 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         "seconds": seconds,
     }
     plural = "" if model.n_components_ == 1 else "s"
+    steps = f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_})"
+    if isinstance(model.views, Patches):
+        side = model.views.grid(model.n_features_in_).size
+        steps = f"patches of {side} x {side} pixels" + (f", {steps}" if model.n_iter_ else "")
     text = (
         f"{path}: {payload['criterion']}, {model.n_components_} number{plural} per sample from {model.n_atoms_} atoms, "
-        f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_}), {seconds:.1f} s"
+        f"{steps}, {seconds:.1f} s"
     )
     terminal.result(payload, text)
     return INTERRUPTED if interrupted else OK
 
 
+def photographs(arguments: argparse.Namespace, terminal: Terminal) -> Pictures | None:
+    """Return the pictures of DATA if features are to be learned from them."""
+    check_reading(arguments, pathlib.Path(arguments.data))
+    try:
+        return photographs_in(arguments, terminal)
+    except DataError as error:
+        raise UserError(str(error)) from error
+
+
+def prepared(
+    arguments: argparse.Namespace, terminal: Terminal, start: SavedModel | None = None
+) -> tuple[Dataset, list[tuple[str, Any]], Prepare | None]:
+    """Return the samples to learn from, the steps that made them of what was read, and how to learn these anew."""
+    if start is not None:
+        if arguments.standardize is not None:
+            raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
+        dataset = read_data(arguments, arguments.data, start, terminal)
+        return dataset, [] if start.before is None else start.before.steps, None
+    pictures = photographs(arguments, terminal)
+    if pictures is not None:
+        terminal.stage(f"learning features of {len(pictures.files)} pictures")
+        recipe = Recipe(seed=arguments.seed)
+        features = learn_features(pictures, recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
+        dataset = read_labels_of(arguments, pictures.dataset(features.X))
+        return dataset, at_rest(features.pipeline).steps, features.without
+    if wants_encoding(arguments):
+        mixture, dataset = mixed(arguments, terminal)
+        encoder = mixture.encoder(arguments.standardize is not False)
+        X = encoder.fit_transform(mixture.frame)
+        return replace(dataset, X=X), [("columns", encoder)], None
+    dataset = read_data(arguments, arguments.data, terminal=terminal)
+    scaler = standardizer(arguments, dataset, terminal)
+    if scaler is None:
+        return dataset, [], None
+    return replace(dataset, X=scaler.fit_transform(dataset.X), rows=dataset.X), [("standardize", scaler)], None
+
+
+def wants_encoding(arguments: argparse.Namespace) -> bool:
+    """Return whether words are to be encoded or gaps to be filled."""
+    return arguments.one_hot is not None or arguments.fill
+
+
+def mixed(arguments: argparse.Namespace, terminal: Terminal) -> tuple[Mixture, Dataset]:
+    """Read a table of numbers and words, and say what becomes of it."""
+    try:
+        mixture, dataset = read_mixed(arguments.data, how_to_read(arguments, arguments.data))
+    except (DataError, OSError) as error:
+        raise UserError(str(error)) from error
+    gaps = int(mixture.frame[list(mixture.numbers)].isna().sum().sum())
+    filled = f"{gaps} missing numbers are filled with medians, " * bool(gaps)
+    scaled = "" if arguments.standardize is False else "columns of numbers are scaled to mean 0 and variance 1, "
+    coded = f"words are encoded ({', '.join(mixture.words) or 'there are none'})"
+    terminal.tell(f"{filled}{scaled}{coded}")
+    return mixture, dataset
+
+
+def _views(
+    arguments: argparse.Namespace, dataset: Dataset, start: SavedModel | None, terminal: Terminal
+) -> Views | None:
+    """Return the views that the arguments ask for, or those of the model to start from."""
+    if start is None:
+        return views_of(arguments, dataset)
+    if arguments.kind is None and arguments.shifts is None:
+        return start.model.views
+    views = views_of(arguments, dataset)
+    if views != start.model.views:
+        terminal.warn(f"{arguments.start} has views={start.model.views}, this one will have views={views}.")
+    return views
+
+
 def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Interrupts) -> None:
     """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
-    terminal.note("first dictionary … (the first fit after installation also compiles for half a minute)")
+    terminal.stage("first dictionary (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
 
         def tell(row: dict[str, float], now: SparLow) -> None:
@@ -154,6 +243,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "fingerprint": dataset.fingerprint,
         "marks": dataset.marks,
         **({"features": dataset.features} if dataset.features else {}),
+        **({"names": list(dataset.names)} if dataset.names is not None else {}),
     }
 
 

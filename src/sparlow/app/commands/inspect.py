@@ -16,6 +16,7 @@ EXAMPLES = """\
   sparlow inspect faces.sparlow
   sparlow inspect faces.sparlow --json | jq .parameters"""
 
+_LONG = ("marks", "names", "unlikeness")
 _COURSE = ("step_number", "cost", "quotient", "held_out", "nonzeros", "seconds")
 
 
@@ -41,7 +42,7 @@ def describe(held: SavedModel) -> dict[str, Any]:
         "version": held.version,
         "steps": held.steps,
         "data": {
-            **{name: value for name, value in held.data.items() if name != "marks"},
+            **{name: value for name, value in held.data.items() if name not in _LONG},
             "image_shape": held.image_shape,
             "classes": classes,
         },

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.train is None and (arguments.train_part or arguments.train_labels):
         raise UserError("--train-part and --train-labels say how to read TRAIN: name it by --train.")
     held = read_model(arguments.model)
-    dataset = read_data(arguments, arguments.data, held)
+    dataset = read_data(arguments, arguments.data, held, terminal)
     rows, protocol = _judged(arguments, held, dataset, terminal)
     seen = arguments.train is not None and bool(dataset.seen_by(held).all())
     text = report(
@@ -188,9 +188,11 @@ def _with_split(
     found = compare({name: model}, dataset.X[train], dataset.y[train], dataset.X[test], dataset.y[test],
                     arguments.classifiers)  # fmt: skip
     rows = _followed(found, terminal, 1) if arguments.rivals else [next(found)]
+    made = dataset.files is not None or dataset.features
+    features = " The features of the pictures were learned from all of them." if made else ""
     protocol = (
         f"A model with the same parameters, learned anew from {len(train):,} of the samples and judged on the other "
-        f"{len(test):,}.{start}"
+        f"{len(test):,}.{start}{features}"
     )
     return rows, protocol
 

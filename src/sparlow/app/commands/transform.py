@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if suffix not in (".npy", ".npz", *TABLES):
         raise UserError(f"{path.name}: the embedding is written as .npy, .npz, {', '.join(TABLES)}.")
     held = read_model(arguments.model)
-    dataset = read_data(arguments, arguments.data, held)
+    dataset = read_data(arguments, arguments.data, held, terminal)
+    terminal.stage(f"embedding {len(dataset.X)} samples")
     if arguments.codes:
         values: Any = held.model.encode(dataset.X)
         write_sparse(path, values)

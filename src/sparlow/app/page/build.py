@@ -5,14 +5,20 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from string import Template
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
+from ... import explanations
 from ...evaluation import Judgement, in_order, known_rows
 from ...models import ModelFile
+from ...views import Patches
+from ..confidence import likeness_of, n_distinct, nearest_rows
 from ..dataset import Dataset
 from . import packing
 from .document import Section, confusion, curve, document, resource, table
@@ -21,6 +27,10 @@ Array = NDArray[Any]
 
 # the markers of plots.embedding, brightened where they would drown in a dark page
 COLOURS = ["#2f7ed8", "#f28e2b", "#2ca02c", "#e03c3c", "#9467bd", "#a0674a", "#e377c2", "#b5b51d", "#17becf", "#6b7f99"]
+
+_NEAREST = 5  # samples that are shown beside a chosen one
+_FOR_FACTORS = 500  # samples that the patterns of factors are measured on
+_SURE, _LIKE, _DOUBTFUL = 0.9, 0.05, 24
 
 
 def report(
@@ -62,14 +72,15 @@ def report(
     rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
     shown, shape = dataset.take(rows), dataset.shape or held.image_shape
     model = held.model
-    numbers, classes = _classes(shown.y)
-    matrix = model.encode(shown.X)
-    data = _payload(held, shown, rows, matrix, numbers, classes, shape)
+    numbers, classes = _classes(shown.y, held)
+    Z = np.asarray(model.transform(shown.X), float)
+    guesses = _guesses(held, shown, Z, classes)
+    data = _payload(held, shown, rows, Z, numbers, classes, guesses, shape)
     name = f"{type(model.criterion_).__name__}-SparLow"
     sections = [
-        Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows))),
-        _atoms(data, model.views),
-        _factors(data, model),
+        Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows)) + _said_of_collapse(Z)),
+        *_doubtful(guesses, data),
+        *([] if dataset.files is not None else [_atoms(data, model.views), _factors(data, model)]),
         _course(model),
         *_accuracy(judgements, protocol),
         Section("Model", _parameters(held)),
@@ -88,45 +99,186 @@ def _short_name(source: str) -> str:
     return source.rstrip("/").split("/")[-1] or "samples"
 
 
-def _classes(y: Array | None) -> tuple[Array, list[str]]:
-    """Return a number for each sample, 65535 where it has no class, and the names of the classes."""
+def _classes(y: Array | None, held: ModelFile) -> tuple[Array, list[str]]:
+    """Return a number for each sample, 65535 where it has no class, and the names of the classes.
+
+    Those that the model knows come first, in its order, so that colours do not depend on the samples shown.
+    """
+    labels = held.training_labels()
+    learned = _names_in(labels)
     if y is None or y.ndim > 1 or y.dtype.kind == "f":
-        return np.full(0 if y is None else len(y), packing.NONE), []
-    known = known_rows(y)
-    names = in_order(y[known])
+        return np.full(0 if y is None else len(y), packing.NONE), learned
+    found = _names_in(y)
+    names = [*learned, *(name for name in found if name not in learned)]
     place = {label: number for number, label in enumerate(names)}
+    known = known_rows(y, semi=not {"-1", "-1.0"} & {*learned})
     return np.array([place[str(label)] if ok else packing.NONE for label, ok in zip(y, known, strict=True)]), names
+
+
+def _names_in(y: Array | None) -> list[str]:
+    """Return the classes of labels in order; none of targets."""
+    if y is None or y.ndim > 1 or y.dtype.kind == "f":
+        return []
+    return in_order(y[known_rows(y)])
+
+
+@dataclass(frozen=True)
+class _Guesses:
+    """What the model says of the samples shown.
+
+    Parameters
+    ----------
+    first, second : array of shape (n,)
+        The most probable class and the next, as numbers.
+    pairs : array of shape (n, 2)
+        The same in the order of the model's classes.
+    probability, likeness : array of shape (n,)
+    own : bool
+        Whether the samples are those learned from: each is then judged by the others.
+    seen : array of bool of shape (n,)
+        Which samples were learned from.
+    measured : bool
+        Whether likeness was measured on held-out samples.
+
+    """
+
+    first: Array
+    second: Array
+    pairs: Array
+    probability: Array
+    likeness: Array
+    own: bool
+    seen: Array
+    measured: bool
+
+
+def _guesses(held: ModelFile, shown: Dataset, Z: Array, classes: list[str]) -> _Guesses | None:
+    """Return what the model says of the samples; None if it knows no classes."""
+    model = held.model
+    if getattr(model._training, "y", None) is None or len(getattr(model, "classes_", ())) < 2:
+        return None
+    seen = shown.seen_by(held)
+    own = bool(seen.all()) and len(Z) == len(model.embedding_) and bool(np.all(model._training.y >= 0))
+    voters = model._voters()
+    if own:
+        parts = [np.arange(part.start, part.stop) for part in gen_batches(len(Z), 1024)]
+        shares = np.concatenate([voters._shares(*voters._nearest(Z[part], own=part)) for part in parts])
+    else:
+        shares = voters.probabilities(Z)
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :2]
+    place = {name: number for number, name in enumerate(classes)}
+    names = [_name(label) for label in model.classes_]
+    numbers = np.array([place.get(name, packing.NONE) for name in names])
+    probability = shares[np.arange(len(Z)), order[:, 0]]
+    measured = "unlikeness" in held.data and not own
+    likeness = likeness_of(held, Z) if measured else np.ones(len(Z))
+    return _Guesses(numbers[order[:, 0]], numbers[order[:, 1]], order, probability, likeness, own, seen, measured)
+
+
+def _name(label: Any) -> str:
+    """Return a class of a model as files name it: 3 for 3.0 and 1 for True."""
+    whole = isinstance(label, (bool, np.bool_)) or (isinstance(label, (float, np.floating)) and label == int(label))
+    return str(int(label)) if whole else str(label)
 
 
 def _payload(
     held: ModelFile,
     shown: Dataset,
     rows: Array,
-    matrix: Any,
+    Z: Array,
     numbers: Array,
     classes: list[str],
+    guesses: _Guesses | None,
     shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """Return everything that the script draws from."""
     model, n = held.model, len(shown.X)
     numbers = numbers if len(numbers) == n else np.full(n, packing.NONE)
-    atoms = packing.vectors(model.dictionary_, shape)
-    if atoms is not None:
-        atoms |= packing.usage(matrix, numbers, len(classes))
-    return {
+    data: dict[str, Any] = {
         "n": n,
         "rows": rows.tolist(),
         "names": None if shown.names is None else list(shown.names),
         "classes": classes,
         "colours": COLOURS,
         "labels": packing.packed(numbers, np.uint16),
-        "views": packing.perspectives(np.asarray(model.transform(shown.X), float), numbers),
-        "images": None if shape is None else packing.sprite(shown.X, shape),
-        "profiles": packing.profiles(shown.X) if shape is None else None,
-        "codes": packing.codes(matrix),
-        "atoms": atoms,
-        "factors": packing.vectors(model.components_, shape),
+        "views": packing.perspectives(Z, numbers),
+        "images": None,
+        "profiles": None,
+        "local": None,
+        "atoms": None,
+        "factors": None,
+        "maps": None,
+        "guesses": None,
+        "nearest": packing.packed(nearest_rows(Z, Z, min(_NEAREST, n - 1), own=True), np.uint32),
+        "codes": packing.codes(sp.csr_array((n, 1))),
     }
+    if guesses is not None:
+        data["guesses"] = {
+            "first": packing.packed(guesses.first, np.uint16),
+            "second": packing.packed(guesses.second, np.uint16),
+            "probability": packing.packed(np.round(1000 * guesses.probability), np.uint16),
+            "likeness": packing.packed(np.round(1000 * guesses.likeness), np.uint16),
+        }
+    if shown.files is not None:
+        return {**data, "images": packing.sprite_of_files(shown.files)}
+    data["images"] = None if shape is None else packing.sprite(shown.X, shape)
+    data["profiles"] = packing.profiles(shown.X) if shape is None else None
+    if isinstance(model.views, Patches):
+        found = explanations.factors(model, shown.X[np.linspace(0, n - 1, min(n, _FOR_FACTORS)).astype(int)])
+        pictures, maps = found.pictures(), found.maps
+        patch = found.layout.patch
+        atoms = np.asarray(model.dictionary_).reshape(len(model.dictionary_), *patch)
+        atoms = (atoms if len(patch) == 2 else atoms.mean(axis=3)).reshape(len(atoms), -1)
+        data["factors"] = packing.vectors(pictures.reshape(len(pictures), -1), pictures.shape[1:])
+        data["maps"] = packing.vectors(maps.reshape(len(maps), -1), maps.shape[1:])
+        data["atoms"] = packing.vectors(atoms, (patch[0], patch[1]))
+        if guesses is not None:
+            data["local"], matrix = packing.local_parts(model, shown.X, guesses.pairs)
+        else:
+            matrix = packing.atom_amounts(model, shown.X)
+    else:
+        matrix = model.encode(shown.X)
+        data["codes"] = packing.codes(matrix)
+        data["factors"] = packing.vectors(model.components_, shape)
+        data["atoms"] = packing.vectors(model.dictionary_, shape)
+    if data["atoms"] is not None:
+        data["atoms"] |= packing.usage(matrix, numbers, len(classes))
+    return data
+
+
+def _said_of_collapse(Z: Array) -> str:
+    """Return a warning where the embedding has hardly any distinct points, or an empty text."""
+    count = n_distinct(Z)
+    if count > 2 or len(Z) < 10:
+        return ""
+    many = "one point" if count == 1 else "two distinct points"
+    return f" Beware: the model has collapsed. All these samples lie at {many}, so it tells hardly anything apart."
+
+
+def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
+    """Return the section of samples that the model is least sure of."""
+    if guesses is None:
+        return []
+    kept = np.arange(data["n"]) if guesses.own else np.flatnonzero(~guesses.seen)
+    unsure = kept[guesses.probability[kept] < _SURE]
+    unsure = unsure[np.argsort(guesses.probability[unsure], kind="stable")][:_DOUBTFUL]
+    strange = kept[(guesses.likeness[kept] < _LIKE) & ~np.isin(kept, unsure)]
+    strange = strange[np.argsort(guesses.likeness[strange], kind="stable")][:_DOUBTFUL]
+    data["doubtful"] = {"unsure": unsure.tolist(), "strange": strange.tolist()}
+    if not len(kept):
+        return []
+    which = "these samples" if len(unsure) + len(strange) else "no sample"
+    lead = f"The model gives the class of {which} less than {100 * _SURE:.0f} % of the probability"
+    if guesses.measured and len(unsure) + len(strange):
+        lead += f", or they are less like the training samples than {100 - 100 * _LIKE:.0f} % of held-out ones"
+    if guesses.own:
+        lead += ". All were learned from, and each is judged by the others."
+    else:
+        lead += f". Only the {len(kept):,} samples that it was not learned from are judged."
+    if len(unsure) + len(strange):
+        lead += " Those in a red frame are wrong. Click one to see what explains it."
+    body = '<div id="unsure" class="doubts"></div><div id="strange" class="doubts"></div>'
+    return [Section("Doubtful", body, lead)]
 
 
 def _said_of_samples(held: ModelFile, dataset: Dataset, shown: int) -> str:
@@ -168,7 +320,9 @@ def _atoms(data: dict[str, Any], views: Any) -> Section:
     )
     if data["images"] is None:
         lead += " The samples are rows of numbers, not images of one size, so atoms are lines over these numbers."
-    if views is not None:
+    if isinstance(views, Patches):
+        lead = lead.replace("atoms of the dictionary", "atoms, patches of the pictures")
+    elif views is not None:
         lead += (
             f" Codes are means over moved copies, {views}: more atoms have a part, and what they rebuild is blurred."
         )
@@ -180,6 +334,12 @@ def _factors(data: dict[str, Any], model: Any) -> Section:
     count = model.n_components_
     which = f"each of the {count} coordinates" if count > 1 else "the one coordinate"
     lead = f"What {which} looks for: the projection of the atoms, UᵀD; {what}."
+    if isinstance(model.views, Patches):
+        lead = (
+            f"What {which} looks for, and where. Left: a tile for each cell of the picture, the sum of the atoms that "
+            "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each "
+            "place, from least to most."
+        )
     return Section("Factors", '<div id="factorsheet" class="sheet"></div>', lead)
 
 
@@ -251,10 +411,11 @@ def _weakest(row: Judgement, which: str) -> str:
 def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, Any]:
     model = held.model
     shape = dataset.shape or held.image_shape
+    what = "numbers" if dataset.files is None else "features of a photograph"
     facts: dict[str, Any] = {
         "criterion": type(model.criterion_).__name__,
         "samples": f"{len(dataset.X):,}",
-        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{dataset.X.shape[1]} numbers",
+        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{dataset.X.shape[1]} {what}",
         "reduced to": f"{model.n_components_} number{'s' if model.n_components_ > 1 else ''}",
         "atoms": model.n_atoms_,
     }

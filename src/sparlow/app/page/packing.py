@@ -5,13 +5,20 @@ from __future__ import annotations
 import base64
 import io
 import math
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.decomposition import PCA
+from sklearn.utils import gen_batches
 
+from ... import explanations
+from ...images.reading import read_gray
+from ...parallel import Threads
 from .document import data_uri
 
 Array = NDArray[Any]
@@ -19,7 +26,11 @@ Shape = tuple[int, int]
 
 _SPRITE_PIXELS = 12_000_000  # of all thumbnails together
 _LARGEST_THUMBNAIL = 64
+_PHOTOGRAPH = 96
 _LARGEST_ATOM = 40
+_MAP = 16  # places down and across in a map of what speaks for a class
+_PARTS = 24  # parts of one sample that speak for a class
+_ROWS = 500  # samples whose pooled codes are held at once
 _MOST_NUMBERS = 3_000_000  # of atoms, or of samples that are no images, in one page
 MOST_CODES = 64  # of one sample
 NONE = 65535
@@ -74,6 +85,32 @@ def sprite(X: Array, shape: Shape) -> dict[str, Any]:
     file = io.BytesIO()
     _image().fromarray(sheet).save(file, "WEBP", quality=80, method=4)
     return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": small}
+
+
+def sprite_of_files(files: Sequence[pathlib.Path]) -> dict[str, Any]:
+    """Draw photographs as colour thumbnails on one sheet, each whole, in a square."""
+    Image = _image()
+    from PIL import ImageOps
+
+    side = max(8, min(_PHOTOGRAPH, math.isqrt(_SPRITE_PIXELS // len(files))))
+    columns = max(1, min(16000 // side, math.ceil(math.sqrt(len(files)))))
+    sheet = Image.new("RGB", (columns * side, math.ceil(len(files) / columns) * side), (127, 127, 127))
+
+    def thumbnail(file: pathlib.Path) -> Any:
+        with Image.open(file) as opened:
+            opened.draft("RGB", (2 * side, 2 * side))
+            upright = ImageOps.exif_transpose(opened)
+            deep = upright.mode in ("F", "I") or upright.mode.startswith("I;16")
+            small = Image.fromarray((255 * read_gray(file)).astype(np.uint8)) if deep else upright
+            return ImageOps.contain(small.convert("RGB"), (side, side))
+
+    with Threads(-1) as threads:
+        for place, small in enumerate(threads.map(thumbnail, files)):
+            left, top = place % columns * side + (side - small.width) // 2, place // columns * side
+            sheet.paste(small, (left, top + (side - small.height) // 2))
+    file = io.BytesIO()
+    sheet.save(file, "WEBP", quality=75, method=4)
+    return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": (side, side)}
 
 
 def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
@@ -135,6 +172,67 @@ def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
         "share": [round(float(value), 4) for value in share],
         "owner": owner.tolist(),
     }
+
+
+def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any]:
+    """Return the parts of local models that speak most for a class, and how much of each atom each sample has.
+
+    Parameters
+    ----------
+    model : SparLow
+        Fitted with classes and patches.
+    X : array of shape (n, m)
+        Pictures.
+    pairs : array of shape (n, 2)
+        Two classes of each picture, as numbers: what speaks for the first and against the second is shown.
+
+    Returns
+    -------
+    packed : dict
+        For the script.
+    amounts : csr_array of shape (n, r)
+
+    """
+    layout = explanations.Layout.of(model)
+    small = fitted(layout.places, _MAP)
+    parts, maps, amounts = [], [], []
+    for rows in gen_batches(len(X), _ROWS):
+        features = np.asarray(model.encode(X[rows]).toarray(), float)
+        found = explanations.contributions(model, features, pairs[rows])
+        order = np.argsort(-np.abs(found), axis=1, kind="stable")[:, :_PARTS]
+        parts.append((order, np.take_along_axis(found, order, 1)))
+        cells = layout.shaped(found).sum(axis=(2, 3))
+        maps.append(resized(layout.spread(cells).reshape(len(cells), -1), layout.places, small))
+        amounts.append(sp.csr_array(layout.shaped(features).sum(axis=(1, 2))))
+    places = np.concatenate([order for order, _ in parts])
+    values = np.concatenate([value for _, value in parts])
+    where = np.concatenate(maps)
+    where /= np.maximum(np.abs(where).max(axis=1, keepdims=True), 1e-12)
+    scale = float(np.abs(values).max(initial=0)) / 32767 or 1.0
+    centres, sizes = layout.centres(), layout.cell_size()
+    shape = (layout.grid.height, layout.grid.width)
+    frames = np.column_stack([centres - (sizes - 1) / 2, sizes]) / np.array([*shape, *shape])
+    return {
+        "count": places.shape[1],
+        "place": packed(places, np.uint32),
+        "value": packed(np.round(values / scale), np.int16),
+        "scale": scale,
+        "signs": layout.signs,
+        "frames": np.round(frames, 4).tolist(),  # top, left, height, width in shares of the picture
+        "map": packed(np.round(127 * where), np.int8),
+        "shape": small,
+        "pairs": packed(pairs, np.uint16),
+    }, sp.csr_array(sp.vstack(amounts))
+
+
+def atom_amounts(model: Any, X: Array) -> Any:
+    """Return how much of each atom of a local model each sample has (n, r)."""
+    layout = explanations.Layout.of(model)
+    parts = [
+        layout.shaped(np.asarray(model.encode(X[rows]).toarray(), float)).sum(axis=(1, 2))
+        for rows in gen_batches(len(X), _ROWS)
+    ]
+    return sp.csr_array(np.concatenate(parts))
 
 
 def perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:

@@ -16,6 +16,10 @@
   const atomPixels = atoms && typed(atoms.pixels, Int8Array), factorPixels = factors && typed(factors.pixels, Int8Array);
   const profiles = data.profiles && typed(data.profiles.pixels, Int8Array);
   const COLOURS = data.colours, NONE = 65535;
+  const local = data.local && { ...data.local, place: typed(data.local.place, Uint32Array), value: typed(data.local.value, Int16Array), map: typed(data.local.map, Int8Array) };
+  const mapPixels = data.maps && typed(data.maps.pixels, Int8Array);
+  const near = typed(data.nearest, Uint32Array), nearCount = near.length / n;
+  const guesses = data.guesses && { first: typed(data.guesses.first, Uint16Array), second: typed(data.guesses.second, Uint16Array), probability: typed(data.guesses.probability, Uint16Array), likeness: typed(data.guesses.likeness, Uint16Array) };
   const classOf = (i) => (label[i] === NONE ? data.classes.length : label[i]);
   const className = (c) => (c < data.classes.length ? data.classes[c] : data.classes.length ? "unlabelled" : "samples");
   const colourOf = (c) => (c < data.classes.length || !data.classes.length ? COLOURS[c % COLOURS.length] : "#9aa3ad");
@@ -91,14 +95,16 @@
     for (let i = 0; i < n; i++) out[starts[bin[i]]++] = i;
     return out;
   }
-  function axes() {
+  function axes(names) { // lines behind the points, names in front of them
     const [a, b] = three ? turn : [[1, 0, 0], [0, 1, 0]];
-    pen.strokeStyle = css("--line"); pen.fillStyle = css("--soft"); pen.lineWidth = 1; pen.font = "12px system-ui, sans-serif";
+    pen.strokeStyle = css(names ? "--card" : "--line"); pen.fillStyle = css("--ink"); pen.lineWidth = names ? 4 : 1; pen.font = "600 13px system-ui, sans-serif";
+    pen.lineJoin = "round";
     const mx = width / 2 + camera.x, my = height / 2 + camera.y;
     for (let k = 0; k < (three ? 3 : 2); k++) {
       const reach = view.extent[three ? 2 : k], dx = unit * reach * a[k], dy = -unit * reach * b[k];
-      pen.beginPath(); pen.moveTo(mx - dx, my - dy); pen.lineTo(mx + dx, my + dy); pen.stroke();
-      pen.fillText(view.axes[k], mx + dx * 1.02 + (k === 1 && !three ? 6 : 2), my + dy * 1.02 + (k ? 4 : -6));
+      if (!names) { pen.beginPath(); pen.moveTo(mx - dx, my - dy); pen.lineTo(mx + dx, my + dy); pen.stroke(); continue; }
+      const place = [view.axes[k], mx + dx * 1.02 + (k === 1 && !three ? 6 : 2), my + dy * 1.02 + (k ? 4 : -6)];
+      pen.strokeText(...place); pen.fillText(...place);
     }
   }
   function paint() {
@@ -106,7 +112,7 @@
     project();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    axes();
+    axes(false);
     const size = radius() * ratio, sequence = three ? byDepth() : null;
     let count = 0;
     for (let s = 0; s < n; s++) {
@@ -123,6 +129,7 @@
       pen.drawImage(tile, x - side / 2, y - side / 2, side, side);
     }
     pen.globalAlpha = 1;
+    axes(true);
     for (const [i, wide] of [[hovered, 2], [chosen, 3]]) {
       if (i < 0 || !visible[classOf(i)]) continue;
       pen.beginPath(); pen.arc(px[i], py[i], radius() + 4, 0, 7);
@@ -135,7 +142,7 @@
 
   // ── pictures ───────────────────────────────────────────────────────────────────────────────────────────────────
   const sprite = new Image();
-  if (images) { sprite.addEventListener("load", () => { if (chosen >= 0) explain(chosen); plot.dataset.ready = "yes"; }); sprite.src = images.sprite; }
+  if (images) { sprite.addEventListener("load", () => { doubts(); if (chosen >= 0) explain(chosen); plot.dataset.ready = "yes"; }); sprite.src = images.sprite; }
   else plot.dataset.ready = "yes";
   const scaleTo = (shape, side) => { const k = side / Math.max(...shape); return [Math.round(shape[0] * k), Math.round(shape[1] * k)]; };
   function canvas(pixelShape, side, name) {
@@ -171,6 +178,16 @@
     context.putImageData(sheet, 0, 0);
     return made;
   }
+  function heat(values, pixelShape, side, name) { // the least shows the ground, the most the accent
+    const made = canvas(pixelShape, side, name), context = made.getContext("2d"), full = css("--heat").split(",").map(Number);
+    const sheet = context.createImageData(made.width, made.height);
+    let low = Infinity, high = -Infinity;
+    for (const v of values) { if (v < low) low = v; if (v > high) high = v; }
+    for (let k = 0; k < values.length; k++) sheet.data.set([...full, (255 * (values[k] - low)) / (high - low || 1)], 4 * k);
+    context.putImageData(sheet, 0, 0);
+    made.style.imageRendering = "auto";
+    return made;
+  }
   function profile(values, side, name) { // numbers that are no image: a line
     const made = canvas([side, side * 2], side * 2, name), context = made.getContext("2d");
     made.style.imageRendering = "auto";
@@ -184,8 +201,8 @@
     return made;
   }
   const rowOf = (set, pixels, j) => pixels.subarray(j * set.length, (j + 1) * set.length);
-  const drawAtom = (j, side) => {
-    const values = rowOf(atoms, atomPixels, j), name = `atom ${j}`;
+  const drawAtom = (j, side, sign = 1) => {
+    const values = rowOf(atoms, atomPixels, j).map((v) => sign * v), name = `atom ${j}`;
     return atoms.shape ? grey(values, atoms.shape, side, name) : profile(values, side / 1.5, name);
   };
   const framed = (made, words) => {
@@ -207,8 +224,51 @@
     }
     return sum;
   }
+  const THIRDS = [["top", "middle", "bottom"], ["left", "centre", "right"]];
+  function part(i, k) { // the k-th largest part of a local model: atom, sign, cell, value
+    const place = local.place[i * local.count + k], r = atoms.count;
+    const cell = Math.floor(place / (r * local.signs)), sign = Math.floor(place / r) % local.signs ? -1 : 1;
+    const [top, left, height, width] = local.frames[cell];
+    const where = [top + height / 2, left + width / 2].map((x, side) => THIRDS[side][Math.min(2, Math.floor(3 * x))]).join(" ");
+    return { atom: place % r, sign, cell, where, value: local.value[i * local.count + k] * local.scale };
+  }
+  function overlay(i, side) { // the picture under what speaks for its class, red, and against it, blue
+    const made = picture(i, side), [h, w] = scaleTo(images.shape, side);
+    const plain = document.createElement("canvas");
+    [plain.width, plain.height] = [w, h];
+    plain.style.cssText = made.style.cssText; plain.className = "picture"; plain.style.imageRendering = "auto";
+    plain.setAttribute("role", "img"); plain.setAttribute("aria-label", "what speaks for the class");
+    const pen = plain.getContext("2d"), [rows, columns] = local.shape, size = rows * columns;
+    pen.imageSmoothingEnabled = false; pen.drawImage(made, 0, 0, w, h); pen.globalAlpha = 0.6;
+    const values = Array.from(local.map.subarray(i * size, (i + 1) * size));
+    pen.imageSmoothingEnabled = true; pen.drawImage(signed(values, local.shape, side, ""), 0, 0, w, h); pen.globalAlpha = 1;
+    for (let k = 0; k < SHOWN; k++) {
+      const { cell, value } = part(i, k), [top, left, height, width] = local.frames[cell];
+      pen.strokeStyle = `rgb(${css(value > 0 ? "--plus" : "--minus")})`; pen.lineWidth = 1.5;
+      pen.strokeRect(left * w, top * h, width * w, height * h);
+    }
+    return plain;
+  }
+  function guess(i) {
+    if (!guesses) return "";
+    const share = (guesses.probability[i] / 10).toFixed(0);
+    return `taken for ${className(guesses.first[i])} (${share} %), then ${className(guesses.second[i])}`;
+  }
+  function neighbours(i) {
+    const list = by("nearest");
+    list.replaceChildren();
+    for (let k = 0; k < nearCount; k++) {
+      const j = near[i * nearCount + k], frame = framed(picture(j, images ? 76 : 40), `${className(classOf(j))} · ${sampleName(j)}`);
+      frame.addEventListener("click", () => explain(j));
+      list.append(frame);
+    }
+  }
   function explain(i) {
     chosen = i;
+    by("guess").textContent = guess(i);
+    by("mostlabel").hidden = !atoms || Boolean(data.maps); // codes of patches do not rebuild the picture
+    by("largestwords").hidden = by("largest").hidden = !atoms || Boolean(data.maps && !local);
+    neighbours(i);
     by("number").value = data.rows[i];
     by("chosen").textContent = `${sampleName(i)} · ${className(classOf(i))}`;
     const count = codeStart[i + 1] - codeStart[i];
@@ -217,6 +277,13 @@
     by("explanation").hidden = false;
     const list = by("largest");
     list.replaceChildren();
+    if (local) {
+      by("largestwords").textContent = `What speaks for ${className(guesses.first[i])} (+) rather than ${className(guesses.second[i])} (−), in shares of all that speaks:`;
+      for (let k = 0; k < SHOWN; k++) {
+        const { atom, sign, where, value } = part(i, k);
+        list.append(framed(drawAtom(atom, 64, sign), `${value < 0 ? "−" : "+"}${(100 * Math.abs(value)).toFixed(1)} % ${where}`));
+      }
+    }
     for (let k = codeStart[i]; k < Math.min(codeStart[i + 1], codeStart[i] + SHOWN); k++) {
       const j = codeAtom[k], value = codeValue[k] * codeScale;
       list.append(framed(atoms && drawAtom(j, 64), `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)} (no. ${j})`));
@@ -227,6 +294,7 @@
   function rebuild() {
     const most = Number(by("most").value), box = by("pair"), count = codeStart[chosen + 1] - codeStart[chosen];
     const frames = [framed(picture(chosen, 120), images || profiles ? "sample" : "")];
+    if (local && images) frames.push(framed(overlay(chosen, 120), "red speaks for the class"));
     if (atoms && count) {
       const sum = reconstruct(chosen, most);
       const all = codeCount[chosen], used = `${most} atom${most === 1 ? "" : "s"}`;
@@ -253,7 +321,7 @@
       hover.replaceChildren();
       if (i >= 0) {
         const made = picture(i, 112), words = document.createElement("div");
-        words.textContent = `${className(classOf(i))} · ${sampleName(i)}`;
+        words.textContent = [className(classOf(i)), sampleName(i), guess(i)].filter(Boolean).join(" · ");
         if (made) hover.append(made);
         hover.append(words);
       }
@@ -369,18 +437,22 @@
     if (marked >= 0) {
       markedUse = new Float32Array(n);
       let most = 0;
+      if (local) for (let i = 0; i < n; i++) for (let k = 0; k < local.count; k++) {
+        const found = part(i, k);
+        if (found.atom === j) { markedUse[i] += Math.abs(found.value); most = Math.max(most, markedUse[i]); }
+      }
       for (let i = 0; i < n; i++) for (let k = codeStart[i]; k < codeStart[i + 1]; k++) {
         if (codeAtom[k] === j) { markedUse[i] = Math.abs(codeValue[k]); most = Math.max(most, markedUse[i]); }
       }
       if (most) for (let i = 0; i < n; i++) markedUse[i] /= most;
     }
     by("marked").hidden = marked < 0;
-    by("markedwords").textContent = marked < 0 ? "" : `Only samples that use atom ${marked}${data.codes.cut ? " among their largest" : ""} are in full colour.`;
+    by("markedwords").textContent = marked < 0 ? "" : `Only samples that use atom ${marked}${local || data.codes.cut ? " among their largest" : ""} are in full colour.`;
     for (const button of by("atomsheet").children) button.setAttribute("aria-pressed", String(Number(button.dataset.atom) === marked));
     draw();
   }
   function sheets() {
-    if (atoms) {
+    if (atoms && by("atomsheet")) {
       const buttons = atoms.order.map((j, place) => {
         const button = document.createElement("button"), c = atoms.owner[j];
         button.type = "button"; button.dataset.atom = j; button.setAttribute("aria-pressed", "false");
@@ -392,11 +464,35 @@
       });
       by("atomsheet").replaceChildren(...buttons);
     }
-    if (factors) {
+    if (factors && by("factorsheet")) {
       by("factorsheet").replaceChildren(...Array.from({ length: factors.count }, (_, j) => {
         const values = rowOf(factors, factorPixels, j);
         const made = factors.shape ? signed(values, factors.shape, 96, `factor ${j + 1}`) : profile(values, 64, `factor ${j + 1}`);
-        return framed(made, String(j + 1));
+        if (!data.maps) return framed(made, String(j + 1));
+        const pair = document.createElement("div");
+        pair.className = "pair";
+        const where = heat(rowOf(data.maps, mapPixels, j), data.maps.shape, 96, `where factor ${j + 1} looks`);
+        pair.append(made, where);
+        return framed(pair, String(j + 1));
+      }));
+    }
+  }
+  function doubts() {
+    for (const [id, list] of Object.entries(data.doubtful || {})) {
+      const box = by(id);
+      if (!box) continue;
+      box.replaceChildren(...list.map((i) => {
+        const button = document.createElement("button"), words = document.createElement("span"), name = document.createElement("span");
+        button.type = "button"; button.dataset.sample = i;
+        if (label[i] !== NONE && label[i] !== guesses.first[i]) button.className = "wrong";
+        const right = label[i] === NONE ? "" : label[i] === guesses.first[i] ? ", rightly" : `, in truth ${className(classOf(i))}`;
+        words.textContent = guess(i) + right + (id === "strange" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
+        name.className = "name"; name.textContent = sampleName(i);
+        const made = picture(i, images ? 84 : 56);
+        if (made) button.append(made);
+        button.append(words, name);
+        button.addEventListener("click", () => { explain(i); by("explanation").scrollIntoView({ block: "center" }); });
+        return button;
       }));
     }
   }
@@ -405,12 +501,14 @@
   document.addEventListener("theme", () => {
     [...classButtons.children].forEach((button) => button.firstChild.replaceWith(classIcon(Number(button.dataset.group))));
     sheets();
+    doubts();
     if (chosen >= 0) explain(chosen);
     restamp();
   });
   new ResizeObserver(measure).observe(plot);
   measure();
   sheets();
+  doubts();
   setView(0);
   window.sparlow = { place: (i) => [px[i], py[i]], explain, count: n }; // for scripts that drive the page
 })();

@@ -1,0 +1,63 @@
+"""A worker process that answers lines with lines, and is replaced where it hangs or dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+class Worker:
+    """Run a module of the benchmarks as ``python -m MODULE WORDS`` and give it lines, each within a time limit."""
+
+    def __init__(self, module: str, *words: str) -> None:
+        self._words = [sys.executable, "-m", module, *words]
+        self._process: Any = None
+
+    def ask(self, line: str, limit: float) -> dict[str, Any] | None:
+        """Return the answer to one line, None after a hang or a crash; the process is then replaced."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+            )
+            self._process.stdout.readline()  # ready
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+        if select.select([self._process.stdout], [], [], limit)[0]:
+            answer = self._process.stdout.readline()
+            if answer:
+                found: dict[str, Any] = json.loads(answer)
+                return found
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def serve(answer: Callable[[str], dict[str, Any]]) -> None:
+    """Answer the lines of the standard input, as a worker does."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the library prints is not an answer
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(line.strip())), file=answers, flush=True)
+
+
+def peak_memory() -> int:
+    """Return the most bytes that this process has ever held in memory (Linux)."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return 1024 * int(line.split()[1])
+    return 0

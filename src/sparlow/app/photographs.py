@@ -1,0 +1,305 @@
+"""Pictures of any size: look at them all first, learn features from them, describe them by what was learned."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from ..images.reading import UnreadableImageError, read_levels
+from ..messages import warn
+from ..parallel import Threads
+from .dataset import DataError, Dataset, readable
+from .readers import pictures_with_classes, say_unreadable
+from .terminal import Terminal
+
+Array = NDArray[Any]
+Size = tuple[int, int]
+
+STAGES = ("descriptors", "codebook", "pyramid")
+LARGEST = 128  # pixels a side of pictures whose pixels are the samples
+_SIDE = 300  # pixels of the longer side of a picture as it is used
+_SCALES = {"sift": (16, 24, 32), "dhog": (16, 25, 31)}
+_OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
+_SMALL = 0.05  # share of the pictures that may be too small for a patch
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How features of pictures are learned.
+
+    Parameters
+    ----------
+    descriptor : {"sift", "dhog"}
+        Kind of local descriptors.
+    patch : tuple of int, optional
+        Sides of the patches in pixels; by default three, of which those that do not fit in the pictures are left out.
+    step : int
+        Distance of neighbouring patches in pixels.
+    words : int
+        Size of the codebook.
+    coding : {"llc", "hard", "sparse", "laplacian"}
+        How descriptors are coded.
+    components : int, optional
+        Number of principal components; 0 for none, by default half as many as pictures, at most 1000.
+    seed : int
+        Of sampling, k-means and components.
+
+    """
+
+    descriptor: str = "sift"
+    patch: tuple[int, ...] | None = None
+    step: int = 8
+    words: int = 1024
+    coding: str = "llc"
+    components: int | None = None
+    seed: int = 0
+
+    def patches(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return the sides of the patches for pictures of these sizes."""
+        if self.patch is not None:
+            return self.patch
+        usual = _SCALES[self.descriptor]
+        shortest = np.quantile([min(size) for size in sizes], _SMALL) if sizes else usual[-1]
+        return tuple(side for side in usual if side <= shortest) or usual[:1]
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Picture files that can be used.
+
+    Parameters
+    ----------
+    files : tuple of Path
+        Where they are.
+    names : tuple of str
+        Their paths within the folder.
+    y : array of shape (n,), optional
+        Their classes: the sub-folders that they lie in.
+    sizes : tuple of (int, int)
+        Height and width as they are used.
+    skipped : tuple of str
+        Pictures that were left out.
+    source : str
+        The folder or file.
+
+    """
+
+    files: tuple[pathlib.Path, ...]
+    names: tuple[str, ...]
+    y: Array | None
+    sizes: tuple[Size, ...]
+    skipped: tuple[str, ...]
+    source: str
+
+    def take(self, rows: Array) -> Pictures:
+        """Return some of the pictures."""
+        return Pictures(
+            tuple(self.files[row] for row in rows),
+            tuple(self.names[row] for row in rows),
+            None if self.y is None else self.y[rows],
+            tuple(self.sizes[row] for row in rows),
+            (),
+            self.source,
+        )
+
+    def dataset(self, X: Array) -> Dataset:
+        """Return the rows of these pictures with what is known of them; equal files are equal samples."""
+        digests = [hashlib.blake2b(file.read_bytes(), digest_size=16).digest() for file in self.files]
+        marks = np.array([np.frombuffer(digest, np.uint8) for digest in digests])
+        return Dataset(X, self.y, names=self.names, source=self.source, rows=marks, files=self.files)
+
+
+def look_at(path: pathlib.Path, *, skip: bool, n_jobs: int | None, classes: bool = True, least: int = 0) -> Pictures:
+    """Decode every picture of a folder once, so that those that cannot be used are all named before the work begins.
+
+    Parameters
+    ----------
+    path : Path
+        A folder, or one picture.
+    skip : bool
+        Leave out pictures that cannot be used, with a warning for each; otherwise they are an error.
+    n_jobs : int, optional
+        Threads.
+    classes : bool, default=True
+        Whether classes matter: then pictures beside sub-folders are left out, with a warning.
+    least : int, default=0
+        Pixels that the shorter side must have.
+
+    """
+    files, labels = pictures_with_classes(path)
+    if classes and any(labels):
+        beside = [file for file, label in zip(files, labels, strict=True) if not label]
+        if beside:
+            many = "1 picture" if len(beside) == 1 else f"{len(beside)} pictures"
+            warn(f"{many} beside the sub-folders left out (first: {beside[0].name}).")
+        files = [file for file, label in zip(files, labels, strict=True) if label]
+        labels = [label for label in labels if label]
+
+    def size_of(file: pathlib.Path) -> Size | str:
+        try:
+            height, width = read_levels(file, _SIDE)[0].shape
+        except UnreadableImageError as error:
+            return str(error)
+        if min(height, width) < least:
+            return (
+                f"Cannot use the image {file}: it is {width} × {height} pixels as it is used, too small for a patch of "
+                f"{least}. Enlarge it, or learn with a smaller patch."
+            )
+        return height, width
+
+    with Threads(n_jobs) as threads:
+        found = list(threads.map(size_of, files))
+    home = path if path.is_dir() else path.parent
+    kept = [place for place, size in enumerate(found) if not isinstance(size, str)]
+    broken = [size for size in found if isinstance(size, str)]
+    if broken and not skip:
+        raise DataError(say_unreadable(broken))
+    for reason in broken:
+        warn(f"left out: {reason}")
+    if not kept:
+        raise DataError(f"None of the {len(files)} pictures in {path} can be read.")
+    words = [labels[place] for place in kept]
+    return Pictures(
+        tuple(files[place] for place in kept),
+        tuple(readable(files[place].relative_to(home).as_posix()) for place in kept),
+        np.array(words) if any(words) else None,
+        tuple(size for size in found if not isinstance(size, str)),
+        tuple(str(files[place]) for place, size in enumerate(found) if isinstance(size, str)),
+        readable(str(path)),
+    )
+
+
+def photographs_in(arguments: Any, terminal: Terminal) -> Pictures | None:
+    """Return the pictures of a folder if features are to be learned from them; None if their pixels are the samples."""
+    path = pathlib.Path(arguments.data)
+    if arguments.kind != "photographs":
+        if arguments.kind is not None or arguments.size is not None or arguments.shifts is not None:
+            return None
+        if not path.is_dir():
+            return None
+    terminal.stage(f"reading the pictures in {path}")
+    pictures = look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False)
+    sizes = {*pictures.sizes}
+    if arguments.kind is None:
+        if len(sizes) == 1 and max(pictures.sizes[0]) <= LARGEST:
+            return None
+        why = "differ in size" if len(sizes) > 1 else f"have more than {LARGEST} pixels a side"
+        terminal.tell(f"the pictures {why}: features are learned first (--size HxW: pixels, scaled to one size)")
+    least = max(Recipe().patches(pictures.sizes))
+    if any(min(size) < least for size in sizes):
+        return look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False, least=least)
+    return pictures
+
+
+def takes_pictures(steps: Pipeline | None) -> bool:
+    """Return whether a pipeline begins with pictures, not with rows."""
+    return steps is not None and len(steps) > 0 and hasattr(steps[0], "max_side")
+
+
+def least_side(steps: Pipeline) -> int:
+    """Return the shortest side that a picture may have for a pipeline."""
+    return int(np.max(steps[0].patch))
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features learned from pictures.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Fitted.
+    X : array of shape (n, width)
+        The rows of these pictures.
+    pyramids : csr_array
+        The rows before they were reduced to principal components.
+    recipe : Recipe
+
+    """
+
+    pipeline: Pipeline
+    X: Array
+    pyramids: Any
+    recipe: Recipe
+
+    def without(self, rest: Array, held: Array) -> tuple[Array, Array]:
+        """Return rows of two parts, by components that are learned from the first alone."""
+        reduction = _reduction(self.pyramids[rest], self.recipe)
+        parts = (self.pyramids[rest], self.pyramids[held])
+        return tuple(_reduced(reduction, part) for part in parts)  # type: ignore[return-value]
+
+
+def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> Features:
+    """Learn features from pictures."""
+    from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+
+    kind = DHOG if recipe.descriptor == "dhog" else DenseSIFT
+    descriptors = kind(recipe.patches(pictures.sizes), recipe.step, max_side=_SIDE)
+    near = min(5, recipe.words)
+    words = Codebook(recipe.words, recipe.coding, n_neighbors=near, random_state=recipe.seed, n_samples=50_000)
+    pyramid = SpatialPyramid(pooling="mean" if recipe.coding == "hard" else "max")
+    words.set_params(**run)
+    pyramid.set_params(**run)
+    codes = words.fit(bags := descriptors.fit(pictures.files).transform(pictures.files)).transform(bags)
+    rows = pyramid.fit_transform(codes).tocsr()
+    reduction = _reduction(rows, recipe)
+    stages = [*zip(STAGES, (descriptors, words, pyramid), strict=True), *reduction]
+    return Features(Pipeline(stages), _reduced(reduction, rows), rows, recipe)
+
+
+def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
+    """Return the rows of pictures by what was learned from others."""
+    value: Any = pictures.files
+    for _, step in learned.steps:
+        known = step.get_params()
+        step.set_params(**{name: setting for name, setting in run.items() if name in known})
+        value = step.transform(value)
+    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, np.float32)
+
+
+def _reduced(reduction: list[tuple[str, Any]], rows: Any) -> Array:
+    for _, step in reduction:
+        rows = step.transform(rows)
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
+
+
+def _reduction(rows: Any, recipe: Recipe) -> list[tuple[str, Any]]:
+    """Return principal components of the rows, scaled to unit norm; nothing if none are asked for."""
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import Normalizer
+
+    n, width = rows.shape
+    if recipe.components == 0:
+        return []
+    if n < 2:
+        raise DataError("One picture that can be read has no principal components: give more, or --components 0.")
+    count = min(recipe.components or max(min(n // 2, 1000), 1), n - 1, width)
+    few = 2 * count > min(n, width)  # then the dense rows are small; many pictures stay sparse
+    axes = PCA(count, svd_solver="full" if few else "arpack", random_state=recipe.seed)
+    return [("components", axes.fit(rows.toarray() if few else rows)), ("norm", Normalizer())]
+
+
+def digest_of(learned: Pipeline) -> str:
+    """Return a digest of descriptors, codebook and components."""
+    stages, digest = learned.named_steps, hashlib.sha256()
+    for stage in (stages[name] for name in STAGES):
+        choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
+        digest.update(f"{type(stage).__name__} {sorted(choices.items())}".encode())
+    axes = stages.get("components")
+    for array in (stages["codebook"].words_, *(() if axes is None else (axes.mean_, axes.components_))):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def at_rest(learned: Pipeline) -> Pipeline:
+    """Return what was learned without what belongs to this run: threads, progress, caches."""
+    for step in learned[1 : len(STAGES)]:
+        step.set_params(n_jobs=None, verbose=0, memory=None)
+    return learned

@@ -1,0 +1,161 @@
+"""Checkpoints: a file from which a fit that was ended goes on, to the same bits.
+
+After each step the file is replaced by one with the dictionary, the projection, what the optimiser remembers, where the
+weights of pairs were computed last, and the history. Codes and structures are not kept: they follow from these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .files import replacing
+from .optimize import Memory, State
+from .problem import Objective, Refresh
+
+Array = NDArray[Any]
+
+_FORMAT = "sparlow checkpoint 1"
+_ROWS = 1000  # samples whose numbers are part of the digest of the data
+
+
+@dataclass
+class Checkpoint:
+    """What a fit has done so far, and the file that keeps it.
+
+    Parameters
+    ----------
+    path : path
+    key : mapping
+        Digests by name, of the data, the labels and the settings: a file of another fit is refused.
+    chosen : dict, optional
+        What was chosen on held-out samples.
+    anchor : array, optional
+        The first dictionary.
+    arrays, numbers : dict
+        The state after the last step.
+
+    """
+
+    path: pathlib.Path
+    key: Mapping[str, str]
+    chosen: dict[str, Any] | None = None
+    anchor: Array | None = None
+    arrays: dict[str, Array] | None = None
+    numbers: dict[str, Any] | None = None
+
+    @classmethod
+    def at(cls, path: str | pathlib.Path, key: Mapping[str, str]) -> Checkpoint:
+        """Return the checkpoint in a file, or an empty one if there is no file yet."""
+        path = pathlib.Path(path)
+        if not path.exists():
+            return cls(path, key)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            about = json.loads(str(arrays.pop("about")))
+            if about["format"] != _FORMAT:
+                raise ValueError(f"its format is {about['format']!r}")
+        except Exception as error:  # whatever a file of another kind provokes
+            raise ValueError(
+                f"{path} is no checkpoint of this version: {error}. Remove it, or name another."
+            ) from error
+        others = [name for name in key if about["key"].get(name) != key[name]]
+        if others:
+            raise ValueError(
+                f"{path} is the checkpoint of another fit: the {' and the '.join(others)} differ. Remove the file to "
+                "begin anew, or name another one."
+            )
+        return cls(path, key, about["chosen"], arrays.pop("anchor", None), arrays or None, about["numbers"])
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        about = {"format": _FORMAT, "key": dict(self.key), "chosen": self.chosen, "numbers": self.numbers}
+        arrays = {} if self.anchor is None else {"anchor": self.anchor}
+        with replacing(self.path) as unfinished, unfinished.open("wb") as file:
+            np.savez(file, **arrays, **(self.arrays or {}), about=np.array(json.dumps(about)))  # type: ignore[arg-type]
+
+    def keep(self, state: State, refresh: Refresh | None, rows: list[dict[str, float]]) -> None:
+        """Write the state after a step."""
+        now, memory = state.evaluation, state.memory
+        self.arrays = {"dictionary": now.dictionary, "projection": now.projection}
+        if memory is not None:
+            self.arrays |= _packed("gradient", memory.gradient) | _packed("search", memory.search)
+        if refresh is not None:
+            self.arrays |= {"refresh_dictionary": refresh.dictionary, "refresh_projection": refresh.projection}
+        self.numbers = {
+            "next_length": state.next_length,
+            "slope": None if memory is None else memory.slope,
+            "counts": [state.n_steps, state.n_evaluations, state.n_slow],
+            "length": state.length,
+            "gradient_norm": state.gradient_norm,
+            "restarted": state.restarted,
+            "reason": state.reason,
+            "refresh": None if refresh is None else [refresh.quotient, refresh.top],
+            "rows": [{name: float(value) for name, value in row.items()} for row in rows],
+        }
+        self.save()
+
+    def restored(self, objective: Objective) -> tuple[Objective, list[State], Refresh | None]:
+        """Return the objective, the state (in a list, to be handed over) and the last refresh as they were kept."""
+        assert self.arrays is not None
+        assert self.numbers is not None
+        arrays, numbers = self.arrays, self.numbers
+        refresh = None
+        if numbers["refresh"] is not None:
+            refresh = Refresh(arrays["refresh_dictionary"], arrays["refresh_projection"], *numbers["refresh"])
+            objective = refresh.applied(objective)
+        memory = None
+        if numbers["slope"] is not None:
+            memory = Memory(_unpacked("gradient", arrays), _unpacked("search", arrays), numbers["slope"])
+        evaluation = objective.at(arrays["dictionary"], arrays["projection"])
+        n_steps, n_evaluations, n_slow = numbers["counts"]
+        state = State(
+            evaluation,
+            numbers["next_length"],
+            memory,
+            n_steps,
+            n_evaluations,
+            n_slow,
+            numbers["length"],
+            numbers["gradient_norm"],
+            numbers["restarted"],
+            numbers["reason"],
+        )
+        return objective, [state], refresh
+
+
+def _packed(name: str, point: Any) -> dict[str, Array]:
+    """Return a point of a manifold, an array or a pair of them, as named arrays."""
+    parts = point if isinstance(point, tuple) else (point,)
+    return {f"{name}_{i}": part for i, part in enumerate(parts)}
+
+
+def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
+    parts = tuple(arrays[f"{name}_{i}"] for i in range(2) if f"{name}_{i}" in arrays)
+    return parts if len(parts) > 1 else parts[0]
+
+
+def digest(*things: Any) -> str:
+    """Return a digest of arrays and of anything else by its representation."""
+    found = hashlib.blake2b(digest_size=16)
+    for thing in things:
+        if isinstance(thing, np.ndarray):
+            found.update(f"{thing.dtype}{thing.shape}".encode())
+            found.update(np.ascontiguousarray(thing).tobytes())
+        else:
+            found.update(repr(thing).encode())
+    return found.hexdigest()
+
+
+def digest_of_samples(samples: Any) -> str:
+    """Return a digest of the number of samples and of 1000 of them, evenly spaced."""
+    some = samples.take(np.unique(np.linspace(0, len(samples) - 1, min(len(samples), _ROWS)).astype(int))).X
+    return digest(samples.shape, some.toarray() if hasattr(some, "toarray") else some)

@@ -1,0 +1,46 @@
+"""Checks of users' arrays: those of scikit-learn, and two that it leaves out.
+
+Masked entries would silently be read as the numbers beneath the mask. Sparse matrices whose indices lie beyond their
+shape make compiled code read foreign memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import validation
+
+
+def check_array(X: Any, **options: Any) -> Any:
+    """Check an array with scikit-learn's function of this name, which gets all ``options``."""
+    refuse_unsound(X, options.get("input_name") or "X")
+    return validation.check_array(X, **options)
+
+
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Check the input of an estimator with scikit-learn's function of this name, which gets all ``options``."""
+    refuse_unsound(X, "X")
+    refuse_unsound(y, "y")
+    return validation.validate_data(estimator, X, y, **options)
+
+
+def refuse_unsound(X: Any, name: str) -> None:
+    """Refuse masked entries, and sparse matrices with indices beyond their shape: one pass over the indices."""
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"{name} is a masked array, and {int(np.ma.getmaskarray(X).sum())} of its entries are masked: fill them in "
+            "with filled(), or leave these samples out."
+        )
+    if not sp.issparse(X):
+        return
+    try:
+        if X.format in ("csr", "csc", "bsr"):
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for places, size in zip((X.row, X.col), X.shape, strict=True):
+                if len(places) and not 0 <= places.min() <= places.max() < size:
+                    raise ValueError(f"an index is not within 0 and {size - 1}")
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"{name} is not a valid sparse matrix of shape {X.shape}: {error}.") from error

@@ -1,0 +1,295 @@
+"""Samples on other machines: dask arrays, computed on by the workers of a Dask client.
+
+The only module that imports Dask. :class:`Cluster` is a store of rows as ``parts.py`` wants it. Tasks are functions of
+a part and of what is broadcast; none depends on what another task left behind. So a worker that dies takes nothing with
+it but time: Dask computes its parts again elsewhere, and where the broadcast itself was lost the driver sends all of it
+again. Sums are a tree over the index of the parts, added on the workers.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .parts import Local, Store, Work, add, cut, forget, rows_per_part
+
+try:
+    import dask
+    import dask.array as da
+    from dask.utils import parse_timedelta
+    from distributed import CancelledError, Client, KilledWorker, TimeoutError, default_client, futures_of
+    from distributed.comm import CommClosedError
+except ImportError as error:  # pragma: no cover
+    raise ImportError("Dask arrays need dask and distributed: pip install 'sparlow[distributed]'") from error
+
+Array = NDArray[Any]
+
+_RETRIES = 20  # times that one evaluation is begun again
+_GLANCE = 2.0  # seconds between two looks at the cluster
+_LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
+
+
+class ClusterLostError(RuntimeError):
+    """Workers or scheduler are gone and did not come back in time."""
+
+
+def timeout() -> float:
+    """Return the seconds to wait for workers: ``sparlow.timeout`` of Dask's configuration, 300 by default."""
+    return float(parse_timedelta(dask.config.get("sparlow.timeout", "300s")))
+
+
+def checked(X: Any) -> Any:
+    """Return a dask array of rows in chunks of whole rows, none much larger than a part; or say what is wrong with it.
+
+    Chunks that are split along the features, or larger than four parts, are rechunked.
+    """
+    if not isinstance(X, da.Array):
+        raise TypeError(
+            f"Expected a dask array, got {type(X).__name__}. Of a data frame: X.to_dask_array(lengths=True)."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (samples, features), got {X.ndim}: X.reshape((len(X), -1)).")
+    if any(np.isnan(size) for size in X.shape):
+        raise ValueError(
+            "The chunks of X have unknown sizes. Compute them first: X.compute_chunk_sizes(), or "
+            "to_dask_array(lengths=True) of a data frame."
+        )
+    if X.dtype.kind not in "buif":
+        raise ValueError(f"X must hold real numbers, got {X.dtype}.")
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    size = rows_per_part(X.shape[1])
+    return X.rechunk({0: size}) if max(X.chunks[0]) > 4 * size else X
+
+
+class Cluster(Store):
+    """Rows of a dask array, computed on by the workers of a client.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, m)
+        Its chunks are the parts. Blocks that are not persisted are computed anew each time they are wanted.
+    client : Client
+
+    """
+
+    def __init__(self, X: Any, client: Client) -> None:
+        sizes = X.chunks[0]
+        super().__init__(tuple(X.shape), X.dtype, np.cumsum([0, *sizes]))
+        self.X, self.client = X, client
+        blocks = X.to_delayed().ravel()
+        self._blocks = [block for block, size in zip(blocks, sizes, strict=True) if size]
+        self._held = bool(futures_of(X))
+
+    @classmethod
+    def of(cls, X: Any) -> Store:
+        """Return the store of a dask array: on the workers of the client there is, or on threads of this process."""
+        X = checked(X)
+        try:
+            return cls(X, default_client())
+        except ValueError:
+            return Local(_Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
+
+    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
+        yield from self._robust(work, own, lambda leaves: leaves)
+
+    def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
+        return self._robust(work, own, lambda leaves: [_tree(leaves)])[0]
+
+    def take(self, rows: Array) -> Any:
+        def fetch() -> Any:
+            return self._result([self.client.compute(self.X[rows])])[0]
+
+        return self._again(fetch)
+
+    def forget(self, session: str) -> None:
+        forget(session)
+        try:
+            if self.client.status == "running":
+                self.client.run(forget, session, on_error="ignore")
+        except _LOST:  # what a worker keeps ends with it
+            pass
+
+    def _robust(self, work: Work, own: Callable[[slice], Any], reduce: Callable[[list[Any]], list[Any]]) -> list[Any]:
+        def attempt() -> list[Any]:
+            client = self.client
+            sent = client.scatter(work, broadcast=True, hash=False)
+            owns = [own(rows) for rows in self.slices]
+            if owns[0] is not None:
+                owns = client.scatter(owns, hash=False)
+            run = dask.delayed(_run, pure=False, traverse=False)
+            leaves = []
+            for index, (block, mine, place) in enumerate(zip(self._blocks, owns, self._places(), strict=True)):
+                with dask.annotate(**place):
+                    leaves.append(run(sent, index, block, mine))
+            return self._result(client.compute(reduce(leaves), optimize_graph=False))
+
+        return self._again(attempt)
+
+    def _places(self) -> list[dict[str, Any]]:
+        """Return where parts are best computed: where their codes are, unless blocks in memory say where."""
+        workers = [] if self._held else sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        if not workers:
+            return [{}] * len(self._blocks)
+        share = -(-len(self._blocks) // len(workers))
+        return [{"workers": [workers[i // share]], "allow_other_workers": True} for i in range(len(self._blocks))]
+
+    def _again(self, attempt: Callable[[], Any]) -> Any:
+        """Return what an attempt gives; begin again where workers or the connection were lost on the way."""
+        for trial in itertools.count(1):
+            try:
+                return attempt()
+            except _LOST as error:
+                if trial == _RETRIES:
+                    raise ClusterLostError(self._said(f"{trial} attempts failed, the last by {error!r}")) from error
+                self._wait_for_workers(error)
+
+    def _wait_for_workers(self, error: BaseException) -> None:
+        deadline = time.monotonic() + timeout()
+        while time.monotonic() < deadline:
+            try:
+                if self.client.status == "running" and self.client.scheduler_info(n_workers=-1)["workers"]:
+                    return
+                if self.client.status == "closed":
+                    break
+            except (OSError, TimeoutError):
+                pass
+            time.sleep(min(_GLANCE, 0.2))
+        raise ClusterLostError(self._said(f"no worker was there for {timeout():.0f} s")) from error
+
+    def _said(self, what: str) -> str:
+        n, parts = self.shape[0], len(self.slices)
+        return (
+            f"The cluster was lost: {what}. What was computed for this step, of {n} samples in {parts} parts, is lost. "
+            "Start scheduler and workers again and call fit again; with solver=Solver(checkpoint=FILE) it goes on from "
+            "the last step. Workers are waited for as long as dask.config.set({'sparlow.timeout': '600s'}) says."
+        )
+
+    def _result(self, futures: list[Any]) -> list[Any]:
+        """Return the results of futures, with an eye on the cluster while they take long."""
+        idle = None
+        while True:
+            try:
+                return self.client.gather(futures, direct=False) if _all_done(futures) else self._waited(futures)
+            except _Pending:
+                workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
+                busy = bool(workers) and any(self.client.processing().values())
+                idle = None if busy else idle or time.monotonic()
+                if idle is not None and time.monotonic() - idle > timeout():
+                    raise TimeoutError("nothing is being computed") from None
+
+    def _waited(self, futures: list[Any]) -> list[Any]:
+        deadline = time.monotonic() + _GLANCE
+        for future in futures:
+            try:
+                future.result(timeout=max(0.01, deadline - time.monotonic()))
+            except TimeoutError:
+                if future.status == "pending":
+                    raise _Pending from None
+                raise
+        return self.client.gather(futures, direct=False)
+
+
+class _Pending(Exception):  # noqa: N818
+    """Not all futures are done yet."""
+
+
+def _all_done(futures: list[Any]) -> bool:
+    return all(future.status == "finished" for future in futures)
+
+
+def _run(work: Work, index: int, block: Any, own: Any) -> Any:
+    """Compute one part on a worker."""
+    return work(index, lambda: block, own)
+
+
+def _tree(leaves: list[Any]) -> Any:
+    """Return the pairwise sum of parts as a tree of tasks."""
+    together = dask.delayed(add, pure=False, traverse=False)
+    while len(leaves) > 1:
+        pairs = [leaves[i : i + 2] for i in range(0, len(leaves), 2)]
+        leaves = [together(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return leaves[0]
+
+
+class _Lazy:
+    """A dask array whose slices are computed in this thread."""
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.X[rows].compute(scheduler="synchronous")
+
+
+def gathered(y: Any) -> Array:
+    """Return a dask array in memory."""
+    return np.asarray(y.compute())
+
+
+def by_blocks(function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
+    """Return a method of a model, applied to rows where they are, as a dask array (n, width) or (n,)."""
+    X = checked(X)
+    model = copy.copy(function.__self__)  # type: ignore[attr-defined]
+    name = function.__name__
+    one = getattr(model, name)(np.ones((1, X.shape[1]), X.dtype))
+    slim = model.without_training() if name in ("transform", "encode", "_embedding_of") else model
+    chunks = (X.chunks[0],) if width is None else (X.chunks[0], (width,))
+    drop = 1 if width is None else None
+    return X.map_blocks(_Called(slim, name, one[:0]), dtype=one.dtype, chunks=chunks, drop_axis=drop, meta=one[:0])
+
+
+class _Called:
+    """A method of a model by its name; made once for all blocks."""
+
+    def __init__(self, model: Any, name: str, none: Any) -> None:
+        self.model, self.name, self.none = model, name, none
+
+    def __call__(self, block: Any) -> Any:
+        return getattr(self.model, self.name)(block) if block.shape[0] else self.none
+
+
+def from_npy(path: str | os.PathLike[str]) -> Any:
+    """Return the rows of a .npy file as a dask array whose chunks are read by the workers themselves.
+
+    Every worker must find the file under the same path.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    X : dask array of shape (n, m)
+
+    """
+    rows = _File(os.fspath(path))
+    sizes = tuple(np.diff(cut(*rows.shape)).tolist())
+    return da.from_array(
+        rows, chunks=(sizes, (rows.shape[1],)), name=False, asarray=True, meta=np.empty((0, 0), rows.dtype)
+    )
+
+
+class _File:
+    """Rows of a .npy file, opened where they are read."""
+
+    ndim = 2
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        found = np.load(path, mmap_mode="r")
+        if found.ndim != 2:
+            raise ValueError(f"{path} must hold rows (samples, features), got an array of shape {found.shape}.")
+        self.shape, self.dtype = found.shape, found.dtype
+
+    def __getitem__(self, index: Any) -> Array:
+        return np.array(np.load(self.path, mmap_mode="r")[index])

@@ -1,0 +1,26 @@
+"""Print the lowest versions that pyproject.toml allows, as constraints for pip: ``python tests/lowest.py``."""
+
+import pathlib
+import re
+import sys
+import tomllib
+
+# what users install; the tools of development may be the newest
+EXTRAS = ("plots", "cli", "parquet", "graphs", "images", "evidence")
+
+
+def constraints():
+    """Return ``name==lowest`` of each dependency of the library and of its extras, the highest where there are two."""
+    project = tomllib.loads((pathlib.Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + [line for extra in EXTRAS for line in project["optional-dependencies"][extra]]
+    lowest = {}
+    for line in wanted:
+        found = re.match(r"([A-Za-z0-9_.-]+)>=([0-9.]+)", line)
+        if found:
+            name, version = found.groups()
+            lowest[name] = max(lowest.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])
+    return [f"{name}=={version}" for name, version in sorted(lowest.items())]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(constraints()) + "\n")

@@ -1,0 +1,181 @@
+"""Rows on other machines: models have the bits of one process over the same parts, whatever happens to the workers."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from sparlow import SparLow
+from sparlow.estimators import OnStep
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+from sparlow import distributed as ours  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")
+FITTED = ("dictionary_", "projection_", "embedding_", "components_")
+CHUNKS = (100, 0, 3, 97, 120)  # of unequal size, one of them empty
+OPTIONS = {"n_atoms": 30, "max_iter": 2, "random_state": 0, "early_stopping": False, "embedding": "orthonormal"}
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    rows = np.r_[np.flatnonzero(y == 9)[:20], np.flatnonzero(y != 9)[:300]]  # only one part has the class 9
+    return X[rows].astype(np.float32), y[rows]
+
+
+X, Y = digits()
+DX, DY = da.from_array(X, chunks=(CHUNKS, (64,))), da.from_array(Y, chunks=50)
+
+
+def assert_same(one, other):
+    for name in FITTED:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The model of one process over the same parts; there is no client yet."""
+    return SparLow("lda", **OPTIONS).fit(DX, DY)
+
+
+@pytest.fixture(scope="module")
+def cluster(alone):
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+def pids(cluster):
+    return list(distributed.default_client().run(os.getpid).values())
+
+
+def fitted_while(happens):
+    """Return a model; ``happens()`` is called while its second step is computed."""
+    threads = []
+
+    def follow(row, model):
+        if not threads:
+            threads.append(threading.Timer(0.2, happens))
+            threads[0].start()
+
+    model = SparLow("lda", **OPTIONS).set_callbacks(OnStep(follow)).fit(DX, DY)
+    threads[0].join()
+    return model
+
+
+@pytest.mark.slow
+def test_one_two_and_three_workers_give_the_same_bits(alone, cluster):
+    for count in (1, 2, 3):
+        cluster.scale(count)
+        distributed.default_client().wait_for_workers(count, timeout=60)
+        assert_same(SparLow("lda", **OPTIONS).fit(DX, DY), alone)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_step_changes_nothing(alone, cluster):
+    victims = pids(cluster)
+    assert_same(fitted_while(lambda: os.kill(victims[0], signal.SIGKILL)), alone)
+
+
+@pytest.mark.slow
+def test_all_workers_gone_and_back_change_nothing(alone, cluster):
+    def kill():
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+
+    victims = pids(cluster)
+    assert_same(fitted_while(kill), alone)
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_changes_nothing(alone, cluster):
+    cluster.scale(1)
+    assert_same(fitted_while(lambda: cluster.scale(2)), alone)
+
+
+@pytest.mark.slow
+def test_transform_and_predict_give_dask_arrays(alone, cluster):
+    Z = alone.transform(DX)
+    assert isinstance(Z, da.Array)
+    assert Z.chunks[0] == DX.chunks[0]
+    np.testing.assert_allclose(Z.compute(), alone.embedding_, atol=1e-4)
+    np.testing.assert_array_equal(alone.predict(DX).compute(), alone.predict(X))
+    np.testing.assert_allclose(alone.predict_proba(DX).compute(), alone.predict_proba(X), atol=1e-6)
+    assert alone.score(DX, DY) == alone.score(X, Y)
+    codes = alone.encode(DX).blocks[0].compute()
+    assert abs(codes - alone.encode(X[:100])).max() == 0
+
+
+@pytest.mark.slow
+def test_rows_of_files_graphs_and_sparse_blocks(cluster, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    rows = ours.from_npy(tmp_path / "X.npy")
+    options = {**OPTIONS, "max_iter": 1}
+    there = SparLow("mfa", **options).fit(rows, Y)
+    blocks = DX.map_blocks(sp.csr_array, dtype=X.dtype)
+    sparse = SparLow("lda", **options).fit(blocks, Y)
+    damaged = X.copy()
+    damaged[150, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SparLow("lda", dictionary=there.dictionary_, **{**options, "n_atoms": None}).fit(
+            da.from_array(damaged, chunks=(100, 64)), Y
+        )
+    with as_if_alone():
+        assert_same(SparLow("mfa", **options).fit(rows, Y), there)
+        assert_same(SparLow("lda", **options).fit(blocks, Y), sparse)
+
+
+class as_if_alone:  # noqa: N801
+    """No client is there within."""
+
+    def __enter__(self):
+        self.client = distributed.default_client()
+        distributed.client._set_global_client(None)
+
+    def __exit__(self, *error):
+        distributed.client._set_global_client(self.client)
+
+
+def test_a_cluster_without_workers_is_given_up_in_time(alone):
+    import dask
+
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+        dask.config.set({"sparlow.timeout": "1s", "distributed.comm.timeouts.connect": "2s"}),
+    ):
+        began = time.monotonic()
+        with pytest.raises(ours.ClusterLostError, match="call fit again"):
+            ours.Cluster(DX, client).take(np.arange(3))
+        assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (DX[DX[:, 20] > 3], "compute_chunk_sizes"),
+        (DX[:, 0], "two dimensions"),
+        (DX.astype(str), "real numbers"),
+    ],
+)
+def test_arrays_that_will_not_do(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        SparLow().fit(wrong, DY)
+
+
+def test_chunks_split_along_features_and_large_ones_are_rechunked(alone):
+    split = da.from_array(X, chunks=(CHUNKS, (32, 32)))
+    assert ours.checked(split).chunks == DX.chunks
+    large = da.zeros((200_000, 512), chunks=(100_000, 512))
+    assert max(ours.checked(large).chunks[0]) == 8192
+    with pytest.raises(ValueError, match="inconsistent"):
+        SparLow().fit(DX, DY[:-1])

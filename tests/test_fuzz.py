@@ -1,0 +1,36 @@
+"""A small part of the random calls of benchmarks/fuzz.py and of the forged files of benchmarks/model_files.py."""
+
+import pytest
+
+from benchmarks import fuzz, model_files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_random_calls_give_sound_numbers_or_a_clear_refusal(first):
+    rows = [fuzz.run_case(1, case) for case in range(first, first + 20)]
+    assert [row for row in rows if row["outcome"] == "finding"] == []
+
+
+def test_findings_are_noticed(monkeypatch):
+    """A fuzzer that finds nothing must be able to find something."""
+
+    def wrong(rng, caught):
+        fuzz.finite([float("nan")], "a number")
+
+    def unclear(rng, caught):
+        [].pop()
+
+    for target in (wrong, unclear):
+        monkeypatch.setattr(fuzz, "TARGETS", {"wrong": (target, 1.0)})
+        assert fuzz.run_case(0, 0)["outcome"] == "finding"
+
+
+@pytest.mark.slow
+def test_damaged_and_forged_files_are_refused_or_can_be_used(monkeypatch):
+    monkeypatch.setenv("SPARLOW_MAX_BYTES", str(model_files.GROWTH))
+    monkeypatch.setattr(model_files, "MEMORY", float("inf"))  # of this process, which has run other tests
+    answers = model_files.Answers(1)
+    rows = [answers(f"damage {case}") for case in range(60)] + [answers(f"forgery {case}") for case in range(40)]
+    assert [row for row in rows if row["outcome"] == "finding"] == []
+    assert sum(row["outcome"] == "refused" for row in rows) > 50
