@@ -208,8 +208,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     below = quotient.below if quotient.rest is None else quotient.rest
     if below is None:
         raise ValueError(
-            "The criterion has no structure below, which the whitened embedding needs: "
-            'choose embedding="orthonormal".'
+            'The criterion has no structure below, which the whitened embedding needs: choose embedding="orthonormal".'
         )
     B = rows.form(below) / rows.shape[0]
     check_scatter(B, rows.squares, "features", lost)
