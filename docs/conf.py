@@ -50,9 +50,17 @@ def leave_out_foreign_members(app, what, name, member, skip, options):
     return True if home is not None and not str(home).startswith("sparlow") else None
 
 
+def show_contributing(app, name, content):
+    """Show CONTRIBUTING.md of the clone, with links as this folder has them."""
+    if name == "contributing":
+        text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        content[0] = text.replace("](docs/", "](").replace("](CHANGELOG.md)", "](changelog.md)")
+
+
 def setup(app):
-    """Connect the choice of members."""
+    """Connect the choice of members, and the page on contributing."""
     app.connect("autodoc-skip-member", leave_out_foreign_members)
+    app.connect("source-read", show_contributing)
 
 
 # ── gallery ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -261,3 +261,9 @@ def test_samples_of_unit_norm_are_not_copied(dtype):
     X[3] = 0
     assert unit_samples(X) is X
     np.testing.assert_allclose(unit_samples(3 * X), X, atol=1e-6)
+
+
+def test_two_samples_of_each_class_are_enough():
+    two = np.concatenate([np.flatnonzero(label == Y)[:2] for label in range(10)])
+    model = SparLow("lda", random_state=0).fit(X[two], Y[two])
+    assert model.score(X_NEW, Y_NEW) > 0.6

@@ -67,4 +67,5 @@ fig, axes = plt.subplots(1, 2, figsize=(12, 6.2), layout="constrained")
 for ax, (name, rows) in zip(axes, {"64 pixels": X_test, "SparLow: 9 numbers": Z}.items(), strict=True):
     draw(ax, TSNE(random_state=0, init="pca", max_iter=500).fit_transform(rows), X_test, y_test)
     ax.set_title(name, fontsize=16)
+# sphinx_gallery_thumbnail_number = 2
 plt.show()

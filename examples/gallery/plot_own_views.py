@@ -59,4 +59,5 @@ for k, name in enumerate(("test images", "mirrored test images")):
 ax.set_xticks([0.2, 1.2], list(models))
 ax.set(ylabel="classified correctly, %", ylim=(0, 130))
 ax.legend(frameon=False, ncols=2, loc="upper left")
+# sphinx_gallery_thumbnail_number = 2
 plt.show()

@@ -47,4 +47,5 @@ straight = {
 }
 for name, model in straight.items():
     print(f"{name}: R² = {model.fit(X_train, y_train).score(X_test, y_test):.2f}")
+# sphinx_gallery_thumbnail_number = 2
 plt.show()

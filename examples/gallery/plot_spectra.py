@@ -43,4 +43,5 @@ model = SparLow("lda", max_iter=0, random_state=0, n_jobs=-1).fit(X_train, y_tra
 lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X_train, y_train)
 print(f"SparLow {100 * model.score(X_test, y_test):.1f} %, LDA with shrinkage {100 * lda.score(X_test, y_test):.1f} %")
 plots.embedding(model.transform(X_test)[:, :2], y_test, names=[f"substance {kind}" for kind in range(4)])
+# sphinx_gallery_thumbnail_number = 2
 plt.show()

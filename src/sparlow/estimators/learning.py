@@ -437,8 +437,11 @@ class _Trial:
         if getattr(setup.criterion, "graph", None) is not None:
             return "a graph of your own has no parts"
         fewest = max(2, setup.criterion.fewest_per_class + 1)
-        if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).min() < fewest:
+        counts = [fewest] if labels.y is None else np.bincount(labels.y[labels.y >= 0])
+        if min(counts) < fewest:
             return f"{name} needs at least {fewest} samples of each class for it"
+        if labels.y is not None and max(counts) < 3:  # of two samples one would be left, without scatter
+            return "no class has three samples"
         if (setup.n_components or 0) > (1 - fraction) * n:
             return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
         return None
