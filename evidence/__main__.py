@@ -54,8 +54,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        where = error.filename or selection.output
-        return _stop(f"{where} could not be written: the disk is full. Make room; the same command goes on.", WORK_FAILED)
+        said = f"{error.filename or selection.output} could not be written: the disk is full."
+        return _stop(f"{said} Make room; the same command goes on from there.", WORK_FAILED)
 
 
 def _parser() -> argparse.ArgumentParser:
