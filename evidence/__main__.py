@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import errno
 import pathlib
 import sys
 import time
@@ -48,7 +49,13 @@ def main(words: Sequence[str] | None = None) -> int:
         selection = Selection.of(arguments)
     except ValueError as error:
         return _stop(str(error), WRONG_USE)
-    return {"list": _list, "run": _run, "report": _report}[arguments.command](selection, arguments)
+    try:
+        return {"list": _list, "run": _run, "report": _report}[arguments.command](selection, arguments)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        said = f"{error.filename or selection.output} could not be written: the disk is full."
+        return _stop(f"{said} Make room; the same command goes on from there.", WORK_FAILED)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,6 +9,10 @@ import tomllib
 EXTRAS = ("plots", "cli", "parquet", "graphs", "images", "evidence")
 
 
+# newer versions warn of what the lowest matplotlib calls, and warnings are errors in tests
+OTHERS = ("pyparsing<3.3",)
+
+
 def constraints():
     """Return ``name==lowest`` of each dependency of the library and of its extras, the highest where there are two."""
     project = tomllib.loads((pathlib.Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
@@ -19,7 +23,7 @@ def constraints():
         if found:
             name, version = found.groups()
             lowest[name] = max(lowest.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])
-    return [f"{name}=={version}" for name, version in sorted(lowest.items())]
+    return [*(f"{name}=={version}" for name, version in sorted(lowest.items())), *OTHERS]
 
 
 if __name__ == "__main__":

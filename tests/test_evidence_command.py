@@ -1,5 +1,6 @@
 """``python -m evidence``, and settings that begin with pictures or learn from test samples too."""
 
+import errno
 import functools
 import io
 import json
@@ -360,3 +361,12 @@ def test_classes_of_another_set_are_its_first_ones(monkeypatch):
     assert set(labels[train]) == set(labels[test]) == {1, 2, 3}
     train, _ = splits._parts(made, Setting("orl", per_class=2, classes=(2, 5)), 0)
     assert set(labels[train]) == {2, 5}
+
+
+def test_a_full_disk_is_said_and_the_next_run_goes_on(tmp_path, capsys, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "table1.jsonl"))
+
+    monkeypatch.setattr("evidence.__main__.run", full)
+    assert main(["run", "table1", "--on", "digits", "--quick", "--methods", "PCA", "-o", str(tmp_path)]) == 1
+    assert "table1.jsonl could not be written: the disk is full" in capsys.readouterr().err

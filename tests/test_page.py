@@ -113,6 +113,29 @@ def grey_levels(browser, selector):
     )  # fmt: skip
 
 
+HOSTILE = """</script><img src=x onerror="window.ran=1"><script>window.ran=1</script>'"{{window.ran=1}}"""
+
+
+@pytest.mark.slow
+def test_names_of_strangers_run_no_script(browser, tmp_path):
+    """Class names, file names, the source and the protocol of a report are shown as they are, and never run."""
+    y = np.array([f"{HOSTILE}{k}" for k in range(3)])[Y % 3]
+    model = SparLow("lda", n_atoms=20, max_iter=0, random_state=0).fit(X, y)
+    rows = list(compare({HOSTILE: model}, X[:160], y[:160], X[160:], y[160:], classifiers=("1NN",)))
+    names = tuple(f"{HOSTILE}{k}" for k in range(len(X)))
+    samples = Dataset(X, y, (8, 8), names=names, source=HOSTILE)
+    path = tmp_path / "report.html"
+    path.write_text(report(ModelFile(model, (8, 8), y, version=HOSTILE), samples, judgements=rows, protocol=HOSTILE))
+    plot = open_plot(browser, path)
+    point(browser, plot, 11)
+    assert "</script><img" in browser.find_element(By.ID, "hover").text
+    browser.execute_script("sparlow.explain(7)")
+    settle(browser)
+    assert browser.execute_script("return window.ran === undefined")
+    assert browser.find_elements(By.CSS_SELECTOR, "img[src=x]") == []
+    assert_silent(browser)
+
+
 @pytest.mark.slow
 def test_page_loads_silently_and_draws(browser, page):
     plot = open_plot(browser, page)
