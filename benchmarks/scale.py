@@ -139,6 +139,8 @@ def described(model, steps, n, **more):
         "n": n,
         "n_steps": model.n_iter_,
         "wall_per_step": float(np.mean(wall)),
+        "cpu_per_step": float(np.mean(processor)),
+        "evaluations_per_step": float(np.mean(evaluations)),
         "cpu_per_evaluation": float(processor.sum() / evaluations.sum()),
         "cpu_per_sample_and_evaluation": float(processor.sum() / evaluations.sum() / n),
         "nonzeros": float(model.history_["nonzeros"][-1]),
