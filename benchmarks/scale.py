@@ -139,6 +139,8 @@ def described(model, steps, n, **more):
         "n": n,
         "n_steps": model.n_iter_,
         "wall_per_step": float(np.mean(wall)),
+        "cpu_per_step": float(np.mean(processor)),
+        "evaluations_per_step": float(np.mean(evaluations)),
         "cpu_per_evaluation": float(processor.sum() / evaluations.sum()),
         "cpu_per_sample_and_evaluation": float(processor.sum() / evaluations.sum() / n),
         "nonzeros": float(model.history_["nonzeros"][-1]),
@@ -217,7 +219,7 @@ def graph(arguments, n):
 
 
 def stream(arguments, n):
-    """Learn from MNIST by fit, in one pass online, and by partial_fit in batches of 2000."""
+    """Learn from MNIST by fit, in one pass online, and by partial_fit of 10 000 images and then of 2000 at a time."""
     from sparlow import SparLow
 
     (X, y), test = mnist(arguments.mnist), mnist(arguments.mnist, "test")
@@ -228,8 +230,7 @@ def stream(arguments, n):
         began = time.process_time()
         model = SparLow(n_atoms=500, random_state=0)
         if name == "partial_fit":
-            for first in range(0, len(X), 2000):
-                rows = slice(first, first + 2000)
+            for rows in np.split(np.arange(len(X)), range(10_000, len(X), 2000)):
                 model.partial_fit(X[rows], y[rows], classes=np.arange(10))
             row["passes"] = model._stream["stream"].n_coded / len(X)
         else:

@@ -85,9 +85,9 @@ class Cluster(Store):
         sizes = X.chunks[0]
         super().__init__(tuple(X.shape), X.dtype, np.cumsum([0, *sizes]))
         self.X, self.client = X, client
-        blocks = X.to_delayed().ravel()
-        self._blocks = [block for block, size in zip(blocks, sizes, strict=True) if size]
         self._held = bool(futures_of(X))
+        blocks = X.to_delayed().ravel() if self._held else [_Block(X, place) for place in range(len(sizes))]
+        self._blocks = [block for block, size in zip(blocks, sizes, strict=True) if size]
 
     @classmethod
     def of(cls, X: Any) -> Store:
@@ -206,9 +206,19 @@ def _all_done(futures: list[Any]) -> bool:
     return all(future.status == "finished" for future in futures)
 
 
+class _Block:
+    """A block of a dask array that is computed within the task that wants it: it never travels."""
+
+    def __init__(self, X: Any, place: int) -> None:
+        (self._rows,) = dask.optimize(X.blocks[place])
+
+    def read(self) -> Any:
+        return self._rows.compute(scheduler="synchronous")
+
+
 def _run(work: Work, index: int, block: Any, own: Any) -> Any:
     """Compute one part on a worker."""
-    return work(index, lambda: block, own)
+    return work(index, block.read if isinstance(block, _Block) else lambda: block, own)
 
 
 def _tree(leaves: list[Any]) -> Any:

@@ -29,7 +29,6 @@ from .coded import Coded, Rows, Samples, code
 from .coding import Coder
 from .criteria import LDA, MVR, PCA, Criterion
 from .criteria.balance import pair_weights
-from .dictionaries import Sums
 from .embedding import USUAL, Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
@@ -41,9 +40,8 @@ from .tracequotient import best_projection, canonical
 
 Array = NDArray[Any]
 
-RESERVOIR = 10_000  # samples that are kept for predictions
+RESERVOIR = 20_000  # samples that are kept for predictions
 _FORGETTING = 2.0  # ρ
-_OLDER = 3.0  # the same of online dictionary learning, which counts batches
 _FIRST_MOVE = 0.03  # root mean square distance that atoms move with the first batch
 _PROJECTION = 1e-6  # how well U is solved for
 
@@ -231,7 +229,6 @@ class Stream:
     kept: list[Any] = field(default_factory=list)  # the reservoir: samples, codes and targets
     n_offered: int = 0
     projection: Array | None = None
-    sums: Sums | None = None  # of online dictionary learning
 
     def __post_init__(self) -> None:
         self.anchor = self.dictionary
@@ -273,7 +270,6 @@ class Stream:
                 return
             gradient = self.gradient(coded.weighted((1.0, 0.0)), T, own)
             share = len(X) / self.moments.seen if rate is None else rate
-            self._follow(X, coded.features)
             self._move(gradient, share)
 
     def _coded(self, X: Array) -> Coded:
@@ -335,20 +331,6 @@ class Stream:
         wanted = (F if self.kind == "classes" else F / max(1 - F, np.finfo(float).eps)) * bottom
         return Scatters(plain.moments, plain.kind, weights * (wanted / top)) if top > 0 else plain
 
-    def _follow(self, X: Array, codes: Any) -> None:
-        """Let the atoms represent what was seen, by online dictionary learning; those of the first batch do already.
-
-        The dictionary that distances are measured from moves along.
-        """
-        first = self.sums is None
-        self.sums = Sums.zero(self.dictionary, _OLDER) if self.sums is None else dataclasses.replace(self.sums)
-        self.sums.A, self.sums.B = self.sums.A.copy(), self.sums.B.copy()
-        D = self.dictionary.astype(float)
-        self.sums.update(D, X, codes)
-        if not first:
-            anchor = self.anchor + (D - self.dictionary)
-            self.dictionary, self.anchor = D, anchor / np.linalg.norm(anchor, axis=1, keepdims=True)
-
     def _move(self, slope: Array, share: float) -> None:
         D = self.dictionary
         manifold = Spheres(*D.shape)
@@ -362,7 +344,7 @@ class Stream:
         self.dictionary = manifold.retract(D, (length / norm) * G)
 
     def _offer(self, X: Array, codes: Any, T: Array) -> None:
-        """Keep each sample seen so far with the same probability, 10 000 in all (reservoir sampling)."""
+        """Keep each sample seen so far with the same probability, 20 000 in all (reservoir sampling)."""
         places = np.arange(self.n_offered, self.n_offered + len(X))
         slots = np.floor(self._rng.random_sample(len(X)) * (places + 1)).astype(int)
         slots[places < RESERVOIR] = places[places < RESERVOIR]
