@@ -96,14 +96,10 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
 
 
 def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = _ATOMS_PER_CLASS) -> int:
-    """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples.
-
-    At most as many as there are samples of distinct direction.
-    """
+    """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples."""
     if n_atoms is not None:
         return n_atoms
-    wanted = sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
-    return min(wanted, len(distinct_rows(X)))
+    return sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
 
 
 def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -22,8 +21,8 @@ from ..checks import check_array, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
 from ..criteria import CRITERIA, LDA, Criterion, criterion_named
-from ..defaults import default_prior, unlike_columns, warn_of_common_mean
-from ..dictionaries import LEARNERS, check_samples, unit_samples
+from ..defaults import default_prior, warn_of_common_mean
+from ..dictionaries import LEARNERS
 from ..embedding import Embedding
 from ..labels import Labels, check_labels, labels_of_batch
 from ..messages import warn
@@ -38,6 +37,7 @@ from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stac
 from .callbacks import Follower
 from .large import as_array, by_blocks, in_parts, store_of
 from .learning import Setup, learn_model
+from .scaling import Scaling, choose_scaling
 from .streaming import begin_stream, is_due, learn_online, state_of, take_in
 
 Array = NDArray[Any]
@@ -311,7 +311,7 @@ class SparLow(CallbackSupportMixin, Projector):
         known = classes if begun is None else begun["labels"].classes
         labels = labels_of_batch(criterion, X, y, known, type(self).__name__)
         if begun is None:
-            scaling = self._scaling_for(X)
+            scaling = self._scaling_for(X, labels)
             X = scaling(X)
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             prior = self.prior or default_prior(X, criterion.faithful)
@@ -352,7 +352,7 @@ class SparLow(CallbackSupportMixin, Projector):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         if store is None:
             labels = check_labels(criterion, X, y, type(self).__name__)
-        scaling = self._scaling_for(X)
+        scaling = self._scaling_for(X, labels)
         X = scaling(X)
         views = Bound() if self.views is None else self.views.bind(X, scaling.unit)
         if views.whole:
@@ -470,7 +470,7 @@ class SparLow(CallbackSupportMixin, Projector):
         check_is_fitted(self)
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
-        X = _Scaling(self.normalize is not False, self.column_means_, self.column_scales_)(X)
+        X = Scaling(self.normalize is not False, self.column_means_, self.column_scales_)(X)
         samples = Samples(X, self.prior_, self._views, self.weights_, self.n_jobs)
         return code(samples, self.coder_, keep=False)
 
@@ -585,12 +585,11 @@ class SparLow(CallbackSupportMixin, Projector):
         bound = self.criterion_.bind(coded.samples.X, None, self.n_jobs)
         return bound.value(coded, self.projection_.astype(float)).quotient
 
-    def _scaling_for(self, X: Any) -> _Scaling:
-        unlike = self.normalize == "auto" and self.views is None and unlike_columns(X)
-        if not unlike:
-            return _Scaling(self.normalize is not False)
-        deviations = np.std(X, axis=0, dtype=float)
-        return _Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
+    def _scaling_for(self, X: Any, labels: Labels) -> Scaling:
+        """Return how samples are scaled: as the user says, or as suits them."""
+        if self.normalize == "auto" and self.views is None:
+            return choose_scaling(X, labels)
+        return Scaling(self.normalize is not False)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -639,18 +638,3 @@ class SparLow(CallbackSupportMixin, Projector):
 
 
 _COMPUTED = ("_coder", "_views", "_neighbours")  # made again from what a file keeps
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """How samples are scaled before they are coded: columns standardised, rows to unit norm, or neither."""
-
-    unit: bool
-    means: Array | None = None
-    scales: Array | None = None
-
-    def __call__(self, X: Any) -> Any:
-        """Return the samples scaled."""
-        if self.means is not None:
-            X = ((X - self.means) / self.scales).astype(X.dtype)
-        return unit_samples(X) if self.unit else check_samples(X)

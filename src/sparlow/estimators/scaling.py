@@ -1,0 +1,79 @@
+"""How samples are scaled before they are coded: rows to unit norm, columns standardised first where that is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import StratifiedKFold
+
+from ..defaults import unlike_columns
+from ..dictionaries import check_samples, unit_samples
+from ..embedding import nearest_right
+from ..labels import Labels
+from ..parallel import one_blas_thread
+
+Array = NDArray[Any]
+
+_TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
+_FOLDS = 3
+_TRIED = 3000  # labelled samples that the scaling is tried on
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Columns standardised or not, rows scaled to unit norm or not."""
+
+    unit: bool
+    means: Array | None = None
+    scales: Array | None = None
+
+    def __call__(self, X: Any) -> Any:
+        """Return the samples scaled."""
+        if self.means is not None:
+            X = ((X - self.means) / self.scales).astype(X.dtype)
+        return unit_samples(X) if self.unit else check_samples(X)
+
+
+def standardised(X: Array) -> Scaling:
+    """Return the scaling that standardises the columns of these samples, then scales rows to unit norm."""
+    deviations = np.std(X, axis=0, dtype=float)
+    return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
+
+
+def choose_scaling(X: Any, labels: Labels) -> Scaling:
+    """Return the scaling of samples where the user has chosen none.
+
+    Rows have unit norm. Columns are standardised first where few of them hold the variance, and in tables of at most
+    100 columns where the norm of a row tells the classes apart: where LDA of held-out samples is better that way by
+    more than two standard errors.
+    """
+    if unlike_columns(X) or _norms_tell_classes(X, labels):
+        return standardised(X)
+    return Scaling(True)
+
+
+@one_blas_thread()
+def _norms_tell_classes(X: Any, labels: Labels) -> bool:
+    if labels.y is None or sp.issparse(X) or X.shape[1] > _TABLE:
+        return False
+    rows = np.flatnonzero(labels.y >= 0)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
+    X, y = np.asarray(X[rows], float), labels.y[rows]
+    counts = np.bincount(y)
+    if np.min(counts[counts > 0]) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
+        return False
+    gains = np.zeros(len(y))
+    for train, held in StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, y):
+        for scaling, sign in ((standardised(X[train]), 1), (Scaling(True), -1)):
+            rest, others = scaling(X[train]), scaling(X[held])
+            try:
+                lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.01).fit(rest, y[train])
+            except np.linalg.LinAlgError:  # classes without any scatter
+                return False
+            gains[held] += sign * nearest_right(lda.transform(rest), y[train], lda.transform(others), y[held])
+    return bool(gains.sum() > 2 * np.sqrt(np.sum(gains**2)))
