@@ -6,10 +6,11 @@ import pathlib
 import re
 import sys
 
-text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-code, expected = re.search(r"```python\n(.*?)```\s+prints\s+```\n(.*?)```", text, re.DOTALL).groups()
-printed = io.StringIO()
-with contextlib.redirect_stdout(printed):
-    exec(code, {"__name__": "__main__"})
-if printed.getvalue() != expected:
-    sys.exit(f"The lines printed {printed.getvalue()!r}, the README says {expected!r}.")
+if __name__ == "__main__":
+    text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
+    code, expected = re.search(r"```python\n(.*?)```\s+prints\s+```\n(.*?)```", text, re.DOTALL).groups()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {"__name__": "__main__"})
+    if printed.getvalue() != expected:
+        sys.exit(f"The lines printed {printed.getvalue()!r}, the README says {expected!r}.")
