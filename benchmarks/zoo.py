@@ -294,7 +294,6 @@ SETS: dict[str, Zoo] = {
     "iris": Zoo("tables", "last", lambda s: loaded(bundled.load_iris, s)),
     "wisconsin": Zoo("tables", "last", lambda s: tab("tests/datasets/breast-cancer-wisconsin.tab", s)),
     "heart": Zoo("tables", "last", lambda s: tab("datasets/heart_disease.tab", s)),
-    "zoo": Zoo("tables", "last", lambda s: tab("datasets/zoo.tab", s, -2)),
 }
 
 

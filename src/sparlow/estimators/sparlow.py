@@ -44,7 +44,9 @@ Array = NDArray[Any]
 
 
 def _streams(model: Any) -> bool:
-    """Return whether the criterion can learn from a stream; the error says why not."""
+    """Return whether a model can learn from a stream; the error says why not."""
+    if model.views is not None:
+        raise AttributeError("partial_fit takes samples as they are: leave views out, or use fit.")
     try:
         kind_of(criterion_named(model.criterion), True)
     except ValueError as error:
@@ -305,8 +307,6 @@ class SparLow(CallbackSupportMixin, Projector):
         begun = self.__dict__.get("_stream")
         if begun is None:
             self._forget()
-        if self.views is not None:
-            raise ValueError("partial_fit takes samples as they are: leave views out, or use fit.")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
         known = classes if begun is None else begun["labels"].classes
         labels = labels_of_batch(criterion, X, y, known, type(self).__name__)
