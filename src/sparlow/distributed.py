@@ -34,6 +34,7 @@ Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
+_STALLED = 15.0  # seconds without work for any worker after which an evaluation is begun again
 _LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
 
 
@@ -183,7 +184,8 @@ class Cluster(Store):
                 workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
                 busy = bool(workers) and any(self.client.processing().values())
                 idle = None if busy else idle or time.monotonic()
-                if idle is not None and time.monotonic() - idle > timeout():
+                patience = min(timeout(), _STALLED) if workers else timeout()
+                if idle is not None and time.monotonic() - idle > patience:
                     raise TimeoutError("nothing is being computed") from None
 
     def _waited(self, futures: list[Any]) -> list[Any]:
