@@ -256,7 +256,7 @@ def soak(arguments, n):
     deadline = time.time() + 60 * arguments.minutes
     with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         before = set(client.run(os.getpid).values())
-        client.register_plugin(KillWorker(delay="8s", mode="sys.exit"))  # also of workers that take their place
+        client.register_plugin(KillWorker(delay="8s", mode="segfault"))  # also of workers that take their place
         killed = 0
         while time.time() < deadline:
             model = SparLow(**settings).fit(rows, y)

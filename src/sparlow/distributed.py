@@ -34,6 +34,7 @@ Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
+_STALLED = 15.0  # seconds without work for any worker after which an evaluation is begun again
 _LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
 
 
@@ -121,10 +122,10 @@ class Cluster(Store):
     def _robust(self, work: Work, own: Callable[[slice], Any], reduce: Callable[[list[Any]], list[Any]]) -> list[Any]:
         def attempt() -> list[Any]:
             client = self.client
-            sent = client.scatter(work, broadcast=True, hash=False)
+            sent = self._sent(work, broadcast=True)
             owns = [own(rows) for rows in self.slices]
             if owns[0] is not None:
-                owns = client.scatter(owns, hash=False)
+                owns = self._sent(owns)
             run = dask.delayed(_run, pure=False, traverse=False)
             leaves = []
             for index, (block, mine, place) in enumerate(zip(self._blocks, owns, self._places(), strict=True)):
@@ -133,6 +134,13 @@ class Cluster(Store):
             return self._result(client.compute(reduce(leaves), optimize_graph=False))
 
         return self._again(attempt)
+
+    def _sent(self, data: Any, **options: Any) -> Any:
+        """Scatter data; a worker that goes while they are sent is one more that was lost."""
+        try:
+            return self.client.scatter(data, hash=False, **options)
+        except KeyError as error:  # the scheduler no longer knows the address
+            raise CommClosedError(f"worker {error} was lost while it was sent data") from error
 
     def _places(self) -> list[dict[str, Any]]:
         """Return where parts are best computed: where their codes are, unless blocks in memory say where."""
@@ -183,7 +191,8 @@ class Cluster(Store):
                 workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
                 busy = bool(workers) and any(self.client.processing().values())
                 idle = None if busy else idle or time.monotonic()
-                if idle is not None and time.monotonic() - idle > timeout():
+                patience = min(timeout(), _STALLED) if workers else timeout()
+                if idle is not None and time.monotonic() - idle > patience:
                     raise TimeoutError("nothing is being computed") from None
 
     def _waited(self, futures: list[Any]) -> list[Any]:
