@@ -44,7 +44,7 @@ class _Announcer(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event):
         """Log one line for the first kernel of the library."""
-        if event.data["dispatcher"].py_func.__module__.startswith(__package__):
+        if (event.data["dispatcher"].py_func.__module__ or "").startswith(__package__):
             _announce()
 
     def on_end(self, event):

@@ -41,7 +41,8 @@ class Scaling:
 
 def standardised(X: Array) -> Scaling:
     """Return the scaling that standardises the columns of these samples, then scales rows to unit norm."""
-    deviations = np.std(X, axis=0, dtype=float)
+    largest = float(np.max(np.abs(X))) or 1.0  # squares of what is divided by it do not overflow
+    deviations = largest * np.std(X / largest, axis=0, dtype=float)
     return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
 
 
@@ -64,6 +65,7 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     rows = np.flatnonzero(labels.y >= 0)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
     X, y = np.asarray(X[rows], float), labels.y[rows]
+    X = X / (float(np.max(np.abs(X))) or 1.0)
     counts = np.bincount(y)
     if np.min(counts[counts > 0]) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
         return False
