@@ -19,9 +19,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils import estimator_checks as checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from sparlow import SparLow
+from sparlow import SparLow, images
 from sparlow.images import (
     Bags,
     Codebook,
@@ -317,3 +318,27 @@ def test_no_warning_of_codes_that_did_not_converge():
         warnings.simplefilter("error")
         coded = Codebook(128, "sparse", random_state=0, n_samples=800, n_jobs=2).fit_transform(bags)
         assert 1 < coded[0].values.nnz / len(coded[0]) < 64
+
+
+OF_PARAMETERS = [
+    checks.check_parameters_default_constructible,
+    checks.check_no_attributes_set_in_init,
+    checks.check_get_params_invariance,
+    checks.check_set_params,
+    checks.check_estimator_cloneable,
+    checks.check_estimator_repr,
+    checks.check_estimator_tags_renamed,
+    checks.check_valid_tag_types,
+    checks.check_mixin_order,
+]
+
+
+@pytest.mark.parametrize("kind", [images.DenseSIFT, images.DHOG, images.Codebook, images.SpatialPyramid])
+@pytest.mark.parametrize("check", OF_PARAMETERS, ids=lambda check: check.__name__)
+def test_stages_of_pictures_pass_the_checks_that_need_no_rows(check, kind):
+    check(kind.__name__, kind())
+
+
+def test_the_kernel_of_histograms_passes_the_checks():
+    outcomes = check_estimator(images.HistogramIntersection(), on_skip=None)
+    assert {outcome["check_name"] for outcome in outcomes if outcome["status"] != "passed"} <= {"check_array_api_input"}

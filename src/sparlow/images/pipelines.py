@@ -228,7 +228,7 @@ def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> 
 def _nonnegative(X: Any, name: str) -> sp.csr_array:
     checked = sp.csr_array(check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name=name))
     if checked.nnz and checked.data.min() < 0:
-        raise ValueError(f"{name} has negative entries; the intersection is of histograms.")
+        raise ValueError(f"Negative values in data passed to {name}: the intersection is of histograms.")
     return checked
 
 
