@@ -207,7 +207,7 @@ def test_intersection_of_weighted_pyramids_is_the_pyramid_match():
             np.testing.assert_allclose(K[i, j], new[2] + new[1] / 2 + new[0] / 4, rtol=1e-4)
     kernel = HistogramIntersection().fit(rows[:2])
     np.testing.assert_allclose(kernel.transform(rows), K[:, :2], rtol=1e-6)
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="Negative"):
         histogram_intersection(-rows)
     with pytest.raises(ValueError, match="features"):
         histogram_intersection(rows, rows[:, :3])
