@@ -67,7 +67,8 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     counts = np.bincount(y)
-    if np.min(counts[counts > 0]) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
+    counts = counts[counts > 0]
+    if len(counts) < 2 or np.min(counts) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
         return False
     gains = np.zeros(len(y))
     for train, held in StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, y):
