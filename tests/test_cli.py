@@ -610,6 +610,9 @@ def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
     table[["city", "income", "age", "species"]].to_csv(tmp_path / "new.csv", index=False)
     code, told, _ = run(capsys, "evaluate", tmp_path / "m", tmp_path / "new.csv", "--classifiers", "1NN")
     assert (code, told["n_seen"]) == (0, 79)
+    for city in ("", "5"):  # a column of words that has none here
+        (tmp_path / "one.csv").write_text(f"age,income,city\n41,40000,{city}\n")
+        assert run(capsys, "predict", tmp_path / "m", tmp_path / "one.csv")[0] == 0
     code, told, _ = run(capsys, "evaluate", tmp_path / "t.csv.gz", "--one-hot", "city", "--fill", "--folds", 2,
                         "--classifiers", "1NN", "--max-iter", 0)  # fmt: skip
     assert (code, told["methods"][0]["accuracy"]["1NN"] > 0.7) == (0, True)

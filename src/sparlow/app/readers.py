@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -67,7 +67,9 @@ def labelled(found: Dataset, how: ReadOptions) -> Dataset:
     return _checked(found, pathlib.Path(found.source), how)
 
 
-def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
+def read_frame(
+    path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[str], worded: Collection[str] = ()
+) -> tuple[Any, Dataset]:
     """Return columns of a table as a data frame, for a pipeline that was fitted on one, and labels and names."""
     path = pathlib.Path(path)
     if not path.is_file() or kind_of(path) not in COLUMNED:
@@ -75,7 +77,7 @@ def read_frame(path: str | os.PathLike[str], how: ReadOptions, wanted: Sequence[
             f"{path}: the model was learned from a table with the columns {', '.join(wanted[:5])}"
             f"{' …' if len(wanted) > 5 else ''}; a table was expected ({', '.join(COLUMNED)})."
         )
-    frame, found = _guarded(lambda path, how: frame_of(path, how, wanted), path, how)
+    frame, found = _guarded(lambda path, how: frame_of(path, how, wanted, worded), path, how)
     y = found.y if how.labels is None else read_labels(pathlib.Path(how.labels))
     if y is not None and len(y) != len(frame):
         raise DataError(f"{len(y)} labels for {len(frame)} samples in {path}: each sample needs one.")

@@ -20,6 +20,7 @@ from ..models import ModelFile, ModelFileError, load_file
 from .dataset import DataError, Dataset, ReadOptions, kind_of
 from .photographs import describe, least_side, look_at, takes_pictures
 from .readers import COLUMNED, holds_pictures, labelled, read, read_frame
+from .tables import worded_columns
 from .terminal import Terminal, UserError
 
 Array = NDArray[Any]
@@ -138,7 +139,8 @@ def read_data(
             return _read_photographs(arguments, pathlib.Path(path), held, terminal)
         how = how_to_read(arguments, path, held)
         if held is not None and held.columns is not None:
-            frame, dataset = read_frame(path, how, held.columns)
+            worded = set() if held.before is None else worded_columns(held.before)
+            frame, dataset = read_frame(path, how, held.columns, worded)
             held.model.set_params(n_jobs=arguments.jobs)
             return dataclasses.replace(dataset, X=held.prepare(frame))
         dataset = read(path, how)

@@ -8,7 +8,7 @@ import io
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -245,10 +245,13 @@ def _pandas() -> Any:
     return pd
 
 
-def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tuple[Any, Dataset]:
+def frame_of(
+    path: pathlib.Path, how: ReadOptions, wanted: Sequence[str], worded: Collection[str] = ()
+) -> tuple[Any, Dataset]:
     """Return the columns that a pipeline wants as a data frame, and labels and names as a dataset without numbers.
 
-    Cells of columns of numbers become numbers, NaN where they are empty; others stay words.
+    Cells of columns of numbers become numbers, NaN where they are empty; others stay words. Columns that are ``worded``
+    are words whatever they hold here, as they were when the pipeline was learned.
     """
     columns, names, _ = columns_of(path, how)
     missing = [name for name in wanted if names is None or name not in names]
@@ -262,7 +265,8 @@ def frame_of(path: pathlib.Path, how: ReadOptions, wanted: Sequence[str]) -> tup
     usual = usual or (words if len(words) == 1 else [])
     y = columns[names.index(how.label_column or usual[0])] if how.label_column or usual else None
     own = tuple(map(str, columns[names.index(NAME_COLUMN)])) if NAME_COLUMN in others else None
-    frame = _pandas().DataFrame({name: _typed(columns[names.index(name)]) for name in wanted})
+    found = {name: columns[names.index(name)] for name in wanted}
+    frame = _pandas().DataFrame({name: _words(c) if name in worded else _typed(c) for name, c in found.items()})
     return frame, Dataset(np.empty((len(frame), 0)), y, names=own)
 
 
@@ -272,7 +276,24 @@ def _typed(column: Array) -> Array:
         return column
     if all(_is_missing(cell) or is_number(str(cell)) for cell in column):
         return np.array([np.nan if _is_missing(cell) else float(cell) for cell in column])
+    return _words(column)
+
+
+def _words(column: Array) -> Array:
+    """Return a column of a table as words, None where a cell is empty."""
     return np.array([None if _is_missing(cell) else str(cell) for cell in column], object)
+
+
+def worded_columns(pipeline: Pipeline) -> set[str]:
+    """Return the columns that the encoders of a fitted pipeline know as words."""
+    found = set()
+    tables = [step for _, step in pipeline.steps if isinstance(step, ColumnTransformer)]
+    for _, coder, columns in (part for table in tables for part in table.transformers_):
+        coder = coder[-1] if isinstance(coder, Pipeline) else coder
+        if isinstance(coder, OneHotEncoder):
+            known = zip(columns, coder.categories_, strict=True)
+            found |= {str(name) for name, categories in known if categories.dtype.kind == "O"}
+    return found
 
 
 def _name_position(columns: Sequence[Array], names: list[str] | None, how: ReadOptions) -> int | None:

@@ -29,6 +29,7 @@ Array = NDArray[Any]
 COLOURS = ["#2f7ed8", "#f28e2b", "#2ca02c", "#e03c3c", "#9467bd", "#a0674a", "#e377c2", "#b5b51d", "#17becf", "#6b7f99"]
 
 _NEAREST = 5  # samples that are shown beside a chosen one
+_FEW = 100  # samples judged below which numbers are shown, not shares
 _FOR_FACTORS = 500  # samples that the patterns of factors are measured on
 _SURE, _LIKE, _DOUBTFUL = 0.9, 0.05, 24
 
@@ -427,7 +428,11 @@ def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, A
 def _accuracies(judgements: Sequence[Judgement], seen: bool) -> dict[str, str]:
     """Return the accuracies of the model, and which samples they are of."""
     where = "on samples it learned from" if seen else "held out"
-    found = judgements[0].accuracies() if judgements else {}
+    if not judgements:
+        return {}
+    n, found = len(judgements[0].truth), judgements[0].accuracies()
+    if n < _FEW:  # a share of so few would say more than it can
+        return {f"{which}, {where}": f"{round(n * share)} of {n}" for which, share in found.items()}
     return {f"{which}, {where}": f"{100 * share:.2f} %" for which, share in found.items()}
 
 
