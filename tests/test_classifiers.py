@@ -76,6 +76,7 @@ def test_minus_one_is_a_class_like_any_other(model):
 
 
 @each
+@pytest.mark.slow
 def test_float32_is_kept_and_threads_change_nothing(model):
     wide = clone(model).fit(X[:200], Y[:200])
     narrow = clone(model).fit(X[:200].astype(np.float32), Y[:200])

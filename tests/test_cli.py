@@ -159,6 +159,7 @@ def test_evaluate_a_saved_model(folder, capsys):
 
 
 @pytest.mark.parametrize("criterion", ["lda", "sda", "pca"])
+@pytest.mark.slow
 def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
     model, data, page = tmp_path / "m.sparlow", tmp_path / "new.npz", tmp_path / "page.html"
     words = ("--criterion", criterion, "--n-atoms", "20", "--max-iter", "0", "--jobs", "1")

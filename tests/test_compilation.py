@@ -34,6 +34,7 @@ caching.IndexDataCacheFile._save_index = fail
 
 
 @pytest.mark.parametrize("prepare", [NO_FOLDER, FULL_DISK], ids=["read-only folders", "full disk"])
+@pytest.mark.slow
 def test_where_nothing_can_be_kept_the_library_works_and_says_so_once(prepare, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # empty: everything is compiled
     done = subprocess.run([sys.executable, "-c", USE.format(prepare=prepare)], capture_output=True, text=True)

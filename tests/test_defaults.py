@@ -66,6 +66,7 @@ def test_columns_of_unlike_units_are_standardised():
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))
+@pytest.mark.slow
 def test_criteria_without_labels_take_the_faithful_prior(criterion):
     model = SparLow(criterion, max_iter=0, random_state=0).fit(DIGITS[:200], TARGET[:200])
     expected = default_prior(DIGITS[:200], faithful=criterion in ("pca", "lle", "lap"))

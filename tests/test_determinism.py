@@ -108,6 +108,7 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit(name):
     case = CASES[name]
     with threadpool_limits(1, user_api="blas"):

@@ -67,6 +67,7 @@ def test_a_planted_dictionary_is_found(learner):
 
 @all_learners
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_threads_and_precision_kept(learner, dtype):
     X = cases.planted(1300, 12, 20, 3)[0].astype(dtype)
     options = [{}] if learner is samples else [{"n_jobs": 1}, {"n_jobs": 2}]

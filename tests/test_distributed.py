@@ -145,6 +145,7 @@ class as_if_alone:  # noqa: N801
         distributed.client._set_global_client(self.client)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_given_up_in_time(alone):
     import dask
 

@@ -222,6 +222,7 @@ CLASSICAL = (
 
 @pytest.mark.parametrize("embedding", ["whitened", "orthonormal"])
 @pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.slow
 def test_the_best_held_out_step_is_chosen_or_the_start_is_kept(name, embedding):
     """What was learned from all samples is what so many steps give."""
     y = labels_for(name)

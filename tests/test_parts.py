@@ -222,6 +222,7 @@ def assert_same(one, other):
         ("lda", {"views": Patches(size=3, cells=2)}),
     ],
 )
+@pytest.mark.slow
 def test_models_of_files_are_those_of_arrays_and_do_not_depend_on_threads(criterion, options, digits):
     data, y = digits
     one = fitted(data, y, criterion, **options)
@@ -305,6 +306,7 @@ def kill_at(step):
         ("pca", {}, False),
     ],
 )
+@pytest.mark.slow
 def test_a_fit_that_was_ended_goes_on_to_the_same_bits(criterion, options, stream, digits, tmp_path):
     data, y = digits
     y = np.where(np.arange(len(y)) % 3 == 1, -1, y) if criterion == "sda" else y
@@ -362,6 +364,7 @@ def test_drawn_rows_hold_some_of_each_class():
     np.testing.assert_array_equal(rows, parts.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
 
 
+@pytest.mark.slow
 def test_commands_read_and_write_large_files_in_parts(digits, tmp_path, monkeypatch, capsys):
     data, y = digits
     monkeypatch.chdir(tmp_path)

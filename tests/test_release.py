@@ -93,6 +93,7 @@ MISSING = {
 
 
 @pytest.mark.parametrize("extra", MISSING)
+@pytest.mark.slow
 def test_a_missing_extra_is_named(extra, tmp_path):
     blocked, call = MISSING[extra]
     code = f"""
