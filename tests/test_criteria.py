@@ -9,9 +9,9 @@ from scipy.linalg import subspace_angles
 from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
-from sparlow import SparLow, TraceQuotient, trace_ratio
+from sparlow import SparLow, TraceQuotient, graphs, trace_ratio
 from sparlow.coded import Rows
-from sparlow.criteria import CRITERIA, LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, criterion_named
+from sparlow.criteria import CRITERIA, LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Quotient, criterion_named
 from tests import cases
 from tests.test_graphs import degree_minus, mean_degree_one, nearest, scatters
 
@@ -426,3 +426,23 @@ def test_class_weights_are_checked():
     with pytest.raises(ValueError, match="class_weight has 2 numbers, but there are 3 classes"):
         LDA(class_weight=(1.0, 2.0)).bind(np.eye(6), np.array([0, 0, 1, 1, 2, 2]))
     assert SparLow("lda").set_params(criterion__class_weight="balanced").criterion.class_weight == "balanced"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Broken(LDA):
+    part: str = "nan"
+
+    def bind(self, X, y, n_jobs):
+        found = super().bind(X, y, n_jobs)
+        if self.part == "below":
+            return Quotient(found.above, None)
+        return dataclasses.replace(found, above=found.above + graphs.Structure(np.full(len(y), np.nan)))
+
+
+@pytest.mark.parametrize(("part", "said"), [("nan", "NaN or infinite"), ("below", 'embedding="orthonormal"')])
+def test_structures_that_cannot_be_used_are_refused(part, said):
+    X, y, _ = cases.labelled(60, 12, 20)
+    with pytest.raises(ValueError, match=said):
+        SparLow(_Broken(part=part), n_atoms=20, max_iter=0, random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="positional"):
+        Quotient(None, None, 0.1)

@@ -10,6 +10,8 @@ from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_n_atoms, default_prior, spread, unlike_columns
 from sparlow.dictionaries import learn_dictionary
+from sparlow.estimators.scaling import choose_scaling
+from sparlow.labels import Labels
 from sparlow.solvers import Solver
 from tests.digits import plain
 
@@ -63,6 +65,21 @@ def test_columns_of_unlike_units_are_standardised():
     np.testing.assert_allclose(one.transform(table * units), one.embedding_, atol=1e-8)
     assert plain("lda").fit(table, TARGET[:200]).column_means_ is None
     assert plain("lda", normalize=True).fit(table * units, TARGET[:200]).column_means_ is None
+
+
+def test_tables_whose_rows_differ_in_norm_by_class_are_standardised():
+    """Classes of one direction and two norms: what unit norm removes is all that tells them apart."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 2
+    table = (1 + 3 * y[:, None]) * (1 + 0.2 * rng.standard_normal((240, 9)))
+    assert not unlike_columns(table)
+    scaled, unit = (SparLow("lda", max_iter=0, random_state=0, normalize=way) for way in ("auto", True))
+    assert scaled.fit(table[:120], y[:120]).column_means_ is not None
+    assert scaled.score(table[120:], y[120:]) > 0.95 > unit.fit(table[:120], y[:120]).score(table[120:], y[120:])
+    alike = SparLow("lda", max_iter=0, random_state=0).fit(DIGITS[:300], TARGET[:300])
+    assert alike.column_means_ is None  # unit norm tells the classes as well
+    for labels in (None, np.zeros(240, int), np.full(240, -1)):  # nothing to judge by
+        assert choose_scaling(table, Labels(labels)).means is None
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))

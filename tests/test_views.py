@@ -387,6 +387,34 @@ def test_views_of_ones_own():
     np.testing.assert_allclose(model.transform(X_NEW[:, ::-1]), model.transform(X_NEW), atol=1e-6)
 
 
+class _Rooted(Views):
+    signs, root = True, True
+
+    def __init__(self, weight=1.0, **attributes):
+        self.weight = weight
+        vars(self).update(attributes)
+
+    def maps(self, n_features):
+        return (sp.eye_array(n_features, format="csr"),)
+
+    def weights(self, n_features):
+        return np.array([[self.weight]])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"signs": False}, "root needs signs"),
+        ({"weight": -1.0}, "must not be negative where root is on"),
+        ({"contrast": -0.1}, "contrast must be zero or a positive number"),
+    ],
+)
+def test_own_views_that_have_no_root_are_refused(options, said):
+    assert _Rooted().bind(X).n_views == 1
+    with pytest.raises(ValueError, match=said):
+        _Rooted(**options).bind(X)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_with_views():

@@ -344,6 +344,24 @@ def _legend(ax: Axes, count: int, own: bool) -> None:
     )
 
 
+def _side_by_side(ax: Sequence[Axes] | None, panels: int) -> list[Any]:
+    """Return the axes to draw on: those given, or new ones in a row."""
+    if ax is None:
+        ax = _pyplot().subplots(1, panels, figsize=(4.4 * panels, 3.2), squeeze=False)[1][0]
+    return list(ax)
+
+
+def _finished(axes: list[Any], panels: int) -> list[Any]:
+    """Return axes whose numbers below are whole, with a grid, and a legend where curves have names."""
+    for axis in axes[:panels]:
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        if axis.get_legend_handles_labels()[1]:
+            axis.legend(frameon=False, fontsize=8)
+    axes[0].figure.tight_layout()
+    return axes
+
+
 def curves(
     history: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
 ) -> list[Axes]:
@@ -367,9 +385,7 @@ def curves(
     steps, quotient, score = (np.asarray(history[name], float) for name in ("step_number", "quotient", "held_out"))
     held = np.isfinite(score)
     panels = 2 if held.any() else 1
-    if ax is None:
-        ax = _pyplot().subplots(1, panels, figsize=(4.4 * panels, 3.2), squeeze=False)[1][0]
-    axes: list[Any] = list(ax)
+    axes = _side_by_side(ax, panels)
     (line,) = axes[0].plot(steps, quotient, "o-", markersize=3, label=label)
     axes[0].set(xlabel="step", ylabel="trace quotient f, training samples")
     if panels == 2:
@@ -379,13 +395,7 @@ def curves(
         name = f"best: step {steps[best]:.0f}" if label is None else None
         axes[1].plot(steps[best], score[best], "*", label=name, **mark)
         axes[1].set(xlabel="step", ylabel="held-out score")
-    for axis in axes[:panels]:
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
-        if axis.get_legend_handles_labels()[1]:
-            axis.legend(frameon=False, fontsize=8)
-    axes[0].figure.tight_layout()
-    return axes
+    return _finished(axes, panels)
 
 
 def spectrum(
@@ -414,9 +424,7 @@ def spectrum(
     counts, quotient, score, error = (np.asarray(found[name], float) for name in names)
     tried = np.isfinite(score)
     panels = 2 if tried.any() else 1
-    if ax is None:
-        ax = _pyplot().subplots(1, panels, figsize=(4.4 * panels, 3.2), squeeze=False)[1][0]
-    axes: list[Any] = list(ax)
+    axes = _side_by_side(ax, panels)
     (line,) = axes[0].plot(counts, quotient, "o-", markersize=3, label=label)
     axes[0].set(xlabel="component", ylabel="its quotient, training samples", ylim=(0, None))
     if panels == 2:
@@ -428,10 +436,4 @@ def spectrum(
         name = f"flat from {counts[flat]:.0f} on" if label is None else None
         axes[1].axvline(counts[flat], color=colour, ls="--", lw=1, label=name)
         axes[1].set(xlabel="number of components", ylabel="held-out score")
-    for axis in axes[:panels]:
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
-        if axis.get_legend_handles_labels()[1]:
-            axis.legend(frameon=False, fontsize=8)
-    axes[0].figure.tight_layout()
-    return axes
+    return _finished(axes, panels)

@@ -63,6 +63,8 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     if labels.y is None or sp.issparse(X) or X.shape[1] > _TABLE:
         return False
     rows = np.flatnonzero(labels.y >= 0)
+    if not len(rows):
+        return False
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
