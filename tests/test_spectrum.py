@@ -57,3 +57,9 @@ def test_html_of_a_fitted_model_shows_its_numbers():
     said = model.fit(X, Y)._repr_mimebundle_()["text/html"]
     for text in ("150 of 64 numbers", "<th>atoms</th><td>30</td>", "<th>components</th><td>9</td>", "ElasticNet("):
         assert text in said
+
+
+def test_html_of_a_stream_shows_its_numbers_too():
+    said = small().partial_fit(X, Y)._repr_html_()
+    assert "<th>components</th><td>9</td>" in said
+    assert "<th>held-out score</th><td>no part held out</td>" in said

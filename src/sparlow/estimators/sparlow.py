@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,25 +19,24 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks import check_array, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
-from ..criteria import CRITERIA, LDA, Criterion, criterion_named
-from ..defaults import default_prior, warn_of_common_mean
+from ..criteria import CRITERIA, Criterion, criterion_named
 from ..dictionaries import LEARNERS
 from ..embedding import Embedding
-from ..labels import Labels, check_labels, labels_of_batch
+from ..labels import Labels, labels_of_batch
 from ..messages import warn
 from ..online import kind_of
 from ..parallel import Finishing, one_blas_thread
-from ..parts import Local, Parts, drawn_rows, is_dask, streams
+from ..parts import Local, is_dask, streams
 from ..priors import Prior
 from ..quadratic import Quadratic
 from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..views import Bound, Views
-from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
-from .callbacks import Follower
-from .large import as_array, by_blocks, in_parts, store_of
-from .learning import Setup, learn_model
-from .scaling import Scaling, choose_scaling
-from .streaming import begin_stream, is_due, learn_online, state_of, take_in
+from .attributes import check_attributes, table_of_numbers
+from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
+from .fitting import begun_with, fit_model
+from .large import by_blocks, in_parts
+from .scaling import Scaling
+from .streaming import with_batch
 
 Array = NDArray[Any]
 
@@ -264,7 +262,7 @@ class SparLow(CallbackSupportMixin, Projector):
         with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(self._fit(X, y, last, finishing))
+            self._remember(fit_model(self, X, y, last, finishing))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if finishing.came:
             self.stop_reason_ = "interrupted"
@@ -302,157 +300,22 @@ class SparLow(CallbackSupportMixin, Projector):
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any) -> None:
-        criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         begun = self.__dict__.get("_stream")
         if begun is None:
             self._forget()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
         known = classes if begun is None else begun["labels"].classes
-        labels = labels_of_batch(criterion, X, y, known, type(self).__name__)
-        if begun is None:
-            scaling = self._scaling_for(X, labels)
-            X = scaling(X)
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            prior = self.prior or default_prior(X, criterion.faithful)
-            setup = self._setup(criterion, labels, prior, Bound(), seed)
-            stream = begin_stream(setup, Samples(X, prior, n_jobs=self.n_jobs), labels)
-            begun = {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}
-        else:
-            begun = {**begun, "stream": begun["stream"].copy()}  # a batch that fails leaves the stream as it was
-            X = begun["scaling"](X)
-        take_in(begun["stream"], X, labels)
-        if not begun["stream"].has_begun:
-            raise ValueError("The first batch needs labelled samples of at least two classes.")
-        if is_due(begun["stream"], begun["last"]):
-            scaling = begun["scaling"]
-            self._remember(
-                {
-                    **state_of(begun["stream"], begun["setup"], begun["labels"]),
-                    "column_means_": scaling.means,
-                    "column_scales_": scaling.scales,
-                }
-            )
+        labels = labels_of_batch(criterion_named(self.criterion), X, y, known, type(self).__name__)
+        begun, fitted = with_batch(begun_with(self, X, labels) if begun is None else begun, X, labels)
+        if fitted:
+            self._remember(fitted)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
-            begun["last"] = begun["stream"].moments.seen
         self._stream = begun
-
-    def _fit(self, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
-        """Return the fitted attributes; ``last`` is a dictionary to go on from."""
-        criterion = criterion_named(self.criterion)
-        refuse_stacks(X)
-        rng, given, store = check_random_state(self.random_state), X, None
-        seed = rng.randint(np.iinfo(np.int32).max)
-        if streams(X):  # what is chosen from the data is chosen from some of the samples
-            store = store_of(X, self.n_jobs)
-            y = as_array(y)
-            labels = check_labels(criterion, store, y, type(self).__name__)
-            drawn = drawn_rows(*store.shape, labels, seed)
-            X = store.take(drawn)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        if store is None:
-            labels = check_labels(criterion, X, y, type(self).__name__)
-        scaling = self._scaling_for(X, labels)
-        X = scaling(X)
-        views = Bound() if self.views is None else self.views.bind(X, scaling.unit)
-        if views.whole:
-            warn_of_common_mean(X)
-        prior = self.prior or default_prior(X, criterion.faithful, views)
-        samples: Any = Samples(X, prior, views, n_jobs=self.n_jobs)
-        if store is not None:
-            samples = Parts(store, scaling, prior, views, n_jobs=self.n_jobs, drawn=drawn)
-        del X
-        setup = self._setup(criterion, labels, prior, views, seed, last)
-        columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-        beside = {**classes_beside(labels, y, len(samples)), **columns}
-        follower = Follower(self, given, y, self.max_iter, self.verbose, beside)
-        passes = max(1, self.max_iter) if setup.solver.method == "online" else 0
-        try:
-            setup = learn_online(setup, samples, labels) if passes else setup
-            fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
-        finally:
-            if store is not None:
-                samples.close()
-        if self._stands_aside() and self.max_iter and fitted["stop_reason_"] == "max_iter reached":
-            fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
-        if passes:
-            fitted |= {"n_iter_": passes, "stop_reason_": f"{passes} pass{'es' * (passes > 1)} over the samples"}
-        follower.close(fitted)
-        return {**fitted, **beside, "shrinkage_": setup.shrinkage}
-
-    def _setup(
-        self, criterion: Criterion, labels: Labels, prior: Prior, views: Bound, seed: int, last: Array | None = None
-    ) -> Setup:
-        """Return everything that is decided before learning begins; ``last`` is a dictionary to go on from."""
-        solver = self._whole("solver")
-        nearness = criterion.usual_proximity(labels.bound)
-        shrinkage = criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage
-        if last is not None and self.n_atoms not in (None, len(last)):
-            raise ValueError(
-                f"n_atoms={self.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit."
-            )
-        return Setup(
-            criterion=criterion,
-            n_components=self.n_components,
-            n_atoms=self.n_atoms,
-            dictionary=self.dictionary if last is None else last,
-            prior=prior,
-            views=views,
-            solver=solver,
-            max_iter=0 if self._stands_aside() else self.max_iter,
-            stopping=self._stopping(criterion),
-            insists=self.early_stopping != "auto",
-            mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
-            shrinkage=shrinkage,
-            whiten=self.embedding != "orthonormal" and criterion.supervision != "none",
-            order=self._order(criterion, labels),
-            seed=seed,
-            fixed_seed=seed if isinstance(self.random_state, Integral) else None,
-            n_jobs=self.n_jobs,
-        )
-
-    def _stopping(self, criterion: Criterion) -> EarlyStopping | None:
-        """Return the early stopping in use, None for none."""
-        auto = self.early_stopping == "auto"
-        without = self.max_iter == 0 or self._stands_aside() or (auto and criterion.supervision == "none")
-        if self.early_stopping is False or without:
-            return None
-        if not auto and getattr(criterion, "graph", None) is not None:
-            raise ValueError("early_stopping needs graphs of parts of the samples: it cannot use one of your own.")
-        return self.early_stopping if isinstance(self.early_stopping, EarlyStopping) else EarlyStopping()
-
-    def _stands_aside(self) -> bool:
-        """Return whether joint learning is left out: no gain of it is established for patches."""
-        return self.early_stopping == "auto" and self.views is not None and bool(self.views.contrast)
-
-    def _order(self, criterion: Criterion, labels: Labels) -> int | None:
-        """Return the order of the embedding, None where it is to be chosen."""
-        suits = isinstance(criterion, LDA) and criterion.class_weight is None and labels.y is not None
-        if self.embedding == "quadratic" and not suits:
-            raise ValueError(
-                f'embedding="quadratic" is for lda without class_weight, got the criterion {self.criterion!r}.'
-            )
-        if self.embedding == "quadratic":
-            return 2
-        return None if self.embedding == "auto" and suits else 1
 
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram, and below it the numbers of a fitted model."""
-        diagram = estimator_html_repr(self)
-        if "dictionary_" not in vars(self):
-            return diagram
-        held = self.spectrum_["held_out"]
-        numbers = {
-            "training samples": f"{len(self.embedding_)} of {self.n_features_in_} numbers",
-            "atoms": f"{self.n_atoms_}",
-            "components": f"{self.n_components_}",
-            "prior": f"{self.prior_}",
-            "joint steps": f"{self.best_iter_} of {self.n_iter_} made",
-            "why it ended": self.stop_reason_,
-            "held-out score": f"{held[np.isfinite(held)][-1]:.3f}" if np.isfinite(held).any() else "no part held out",
-        }
-        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(said)}</td></tr>" for name, said in numbers.items())
-        return f'{diagram}<table class="sparlow-numbers"><tbody>{rows}</tbody></table>'
+        return estimator_html_repr(self) + (table_of_numbers(self) if "dictionary_" in vars(self) else "")
 
     # ── after learning ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -585,12 +448,6 @@ class SparLow(CallbackSupportMixin, Projector):
         bound = self.criterion_.bind(coded.samples.X, None, self.n_jobs)
         return bound.value(coded, self.projection_.astype(float)).quotient
 
-    def _scaling_for(self, X: Any, labels: Labels) -> Scaling:
-        """Return how samples are scaled: as the user says, or as suits them."""
-        if self.normalize == "auto" and self.views is None:
-            return choose_scaling(X, labels)
-        return Scaling(self.normalize is not False)
-
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _COMPUTED}
@@ -606,35 +463,7 @@ class SparLow(CallbackSupportMixin, Projector):
             self._neighbours = None if self._training.y is None else self._voters()
 
     def _check_sound(self) -> None:
-        """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
-        m = self.n_features_in_
-        views = Bound() if self.views is None else self.views.bound(m, True, self._epsilon)
-        alpha, gamma = self.weights_
-        width = (views.width(len(self.dictionary_)) if alpha else 0) + (m if gamma else 0)
-        count, inner = len(self._centre), self.projection_.shape[1]
-        shapes = {
-            "dictionary_": (len(self.dictionary_), views.n_inputs(m)),
-            "projection_": (width, inner),
-            "components_": (count, m if views.whole else width),
-            "embedding_": (len(self.embedding_), count),
-            "_centre": (count,),
-        }
-        if self.forms_ is not None:
-            shapes["forms_"] = (count, inner, inner)
-        elif inner != count:
-            raise ValueError(f"projection_ has {inner} columns, but the embedding has {count}.")
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            if not isinstance(array, np.ndarray) or array.dtype.char not in "fd" or array.shape != shape:
-                raise ValueError(f"{name} must be an array of floats of shape {shape}, got {np.shape(array)}.")
-            if not np.isfinite(array).all():
-                raise ValueError(f"{name} holds numbers that are not finite.")
-        for name, number in (("n_atoms_", len(self.dictionary_)), ("n_components_", count)):
-            if getattr(self, name) != number or isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be {number}, got {getattr(self, name)!r}.")
-        y, n_classes = self._training.y, len(getattr(self, "classes_", ()))
-        if y is not None and (len(y) != len(self.embedding_) or y.min() < -1 or y.max() >= n_classes):
-            raise ValueError("The labels of the training samples do not fit the embedding or the classes.")
+        check_attributes(self)
 
 
 _COMPUTED = ("_coder", "_views", "_neighbours")  # made again from what a file keeps

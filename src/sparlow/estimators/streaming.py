@@ -78,10 +78,24 @@ def learn_online(setup: Setup, samples: Samples | Parts, labels: Labels) -> Setu
     )
 
 
-def is_due(stream: Stream, last: int) -> bool:
-    """Return whether a new model is to be made: a tenth more samples were seen than for the last."""
-    seen = 0 if stream.moments is None else stream.moments.seen
-    return seen >= _GROWTH * last
+Begun = dict[str, Any]  # a stream under way: stream, setup, scaling, labels, samples seen by the last model
+
+
+def with_batch(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, dict[str, Any]]:
+    """Return a stream with one more batch, and the fitted attributes of a new model where one is due.
+
+    It is due when a tenth more samples were seen than for the last. The stream given stays as it was.
+    """
+    stream, scaling = begun["stream"].copy(), begun["scaling"]
+    take_in(stream, scaling(X), labels)
+    if not stream.has_begun:
+        raise ValueError("The first batch needs labelled samples of at least two classes.")
+    begun = {**begun, "stream": stream}
+    if stream.moments.seen < _GROWTH * begun["last"]:
+        return begun, {}
+    columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+    fitted = {**state_of(stream, begun["setup"], begun["labels"]), **columns}
+    return {**begun, "last": stream.moments.seen}, fitted
 
 
 def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""From data and parameters, as ``SparLow`` got them, to a fit: checks, scaling, defaults, and the :class:`Setup`."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from ..checks import validate_data
+from ..coded import Samples
+from ..criteria import LDA, Criterion, criterion_named
+from ..defaults import default_prior, warn_of_common_mean
+from ..labels import Labels, check_labels
+from ..parallel import Finishing
+from ..parts import Parts, drawn_rows, streams
+from ..priors import Prior
+from ..solvers import EarlyStopping, Solver
+from ..views import Bound
+from .base import FLOATS, classes_beside, refuse_stacks
+from .callbacks import Follower
+from .large import as_array, store_of
+from .learning import Setup, learn_model
+from .scaling import Scaling, choose_scaling
+from .streaming import Begun, begin_stream, learn_online
+
+Array = NDArray[Any]
+
+
+def fit_model(model: Any, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
+    """Return the fitted attributes; ``last`` is a dictionary to go on from."""
+    criterion, name = criterion_named(model.criterion), type(model).__name__
+    refuse_stacks(X)
+    rng, given, store = check_random_state(model.random_state), X, None
+    seed = rng.randint(np.iinfo(np.int32).max)
+    if streams(X):  # what is chosen from the data is chosen from some of the samples
+        store = store_of(X, model.n_jobs)
+        y = as_array(y)
+        labels = check_labels(criterion, store, y, name)
+        drawn = drawn_rows(*store.shape, labels, seed)
+        X = store.take(drawn)
+    X = validate_data(model, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
+    if store is None:
+        labels = check_labels(criterion, X, y, name)
+    scaling = _scaling_for(model, X, labels)
+    X = scaling(X)
+    views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
+    if views.whole:
+        warn_of_common_mean(X)
+    prior = model.prior or default_prior(X, criterion.faithful, views)
+    samples: Any = Samples(X, prior, views, n_jobs=model.n_jobs)
+    if store is not None:
+        samples = Parts(store, scaling, prior, views, n_jobs=model.n_jobs, drawn=drawn)
+    del X
+    setup = _setup_of(model, criterion, labels, prior, views, seed, last)
+    columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
+    beside = {**classes_beside(labels, y, len(samples)), **columns}
+    follower = Follower(model, given, y, model.max_iter, model.verbose, beside)
+    passes = max(1, model.max_iter) if setup.solver.method == "online" else 0
+    try:
+        setup = learn_online(setup, samples, labels) if passes else setup
+        fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+    finally:
+        if store is not None:
+            samples.close()
+    if _stands_aside(model) and model.max_iter and fitted["stop_reason_"] == "max_iter reached":
+        fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
+    if passes:
+        fitted |= {"n_iter_": passes, "stop_reason_": f"{passes} pass{'es' * (passes > 1)} over the samples"}
+    follower.close(fitted)
+    return {**fitted, **beside, "shrinkage_": setup.shrinkage}
+
+
+def begun_with(model: Any, X: Any, labels: Labels) -> Begun:
+    """Return a stream that has seen no batch, with all that is chosen from the samples of the first one."""
+    criterion, scaling = criterion_named(model.criterion), _scaling_for(model, X, labels)
+    X = scaling(X)
+    seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max)
+    prior = model.prior or default_prior(X, criterion.faithful)
+    setup = _setup_of(model, criterion, labels, prior, Bound(), seed)
+    stream = begin_stream(setup, Samples(X, prior, n_jobs=model.n_jobs), labels)
+    return {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}
+
+
+def _scaling_for(model: Any, X: Any, labels: Labels) -> Scaling:
+    """Return how samples are scaled: as the user says, or as suits them."""
+    if model.normalize == "auto" and model.views is None:
+        return choose_scaling(X, labels)
+    return Scaling(model.normalize is not False)
+
+
+def _setup_of(
+    model: Any, criterion: Criterion, labels: Labels, prior: Prior, views: Bound, seed: int, last: Array | None = None
+) -> Setup:
+    """Return everything that is decided before learning begins; ``last`` is a dictionary to go on from."""
+    solver = Solver(model.solver) if isinstance(model.solver, str) else model.solver
+    nearness = criterion.usual_proximity(labels.bound)
+    if last is not None and model.n_atoms not in (None, len(last)):
+        raise ValueError(f"n_atoms={model.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit.")
+    return Setup(
+        criterion=criterion,
+        n_components=model.n_components,
+        n_atoms=model.n_atoms,
+        dictionary=model.dictionary if last is None else last,
+        prior=prior,
+        views=views,
+        solver=solver,
+        max_iter=0 if _stands_aside(model) else model.max_iter,
+        stopping=_stopping(model, criterion),
+        insists=model.early_stopping != "auto",
+        mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
+        shrinkage=criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage,
+        whiten=model.embedding != "orthonormal" and criterion.supervision != "none",
+        order=_order(model, criterion, labels),
+        seed=seed,
+        fixed_seed=seed if isinstance(model.random_state, Integral) else None,
+        n_jobs=model.n_jobs,
+    )
+
+
+def _stands_aside(model: Any) -> bool:
+    """Return whether joint learning is left out: no gain of it is established for patches."""
+    return model.early_stopping == "auto" and model.views is not None and bool(model.views.contrast)
+
+
+def _stopping(model: Any, criterion: Criterion) -> EarlyStopping | None:
+    """Return the early stopping in use, None for none."""
+    auto = model.early_stopping == "auto"
+    without = model.max_iter == 0 or _stands_aside(model) or (auto and criterion.supervision == "none")
+    if model.early_stopping is False or without:
+        return None
+    if not auto and getattr(criterion, "graph", None) is not None:
+        raise ValueError("early_stopping needs graphs of parts of the samples: it cannot use one of your own.")
+    return model.early_stopping if isinstance(model.early_stopping, EarlyStopping) else EarlyStopping()
+
+
+def _order(model: Any, criterion: Criterion, labels: Labels) -> int | None:
+    """Return the order of the embedding, None where it is to be chosen."""
+    suits = isinstance(criterion, LDA) and criterion.class_weight is None and labels.y is not None
+    if model.embedding == "quadratic" and not suits:
+        raise ValueError(
+            f'embedding="quadratic" is for lda without class_weight, got the criterion {model.criterion!r}.'
+        )
+    if model.embedding == "quadratic":
+        return 2
+    return None if model.embedding == "auto" and suits else 1
