@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from sparlow.spectrum import spectrum_of, tried_counts
+from sparlow.coded import Rows
+from sparlow.criteria import LDA
+from sparlow.spectrum import component_quotients, spectrum_of, tried_counts
 from tests.digits import X, Y, plain, small
 
 
@@ -63,3 +65,9 @@ def test_html_of_a_stream_shows_its_numbers_too():
     said = small().partial_fit(X, Y)._repr_html_()
     assert "<th>components</th><td>9</td>" in said
     assert "<th>held-out score</th><td>no part held out</td>" in said
+
+
+def test_classes_of_equal_samples_have_a_large_but_finite_quotient():
+    rows = np.repeat(np.eye(3), 4, axis=0)
+    found = component_quotients(LDA().bind(rows, np.repeat([0, 1, 2], 4)), Rows(rows), rows[:, :2])
+    assert np.all((found > 1e12) & np.isfinite(found))

@@ -65,6 +65,10 @@ class Rows:
         """The mean of the rows, (w,)."""
         return np.concatenate([np.asarray(block.mean(axis=0, dtype=float), float).ravel() for block in self.blocks])
 
+    def weighted_mean(self, weights: Array | None) -> Array:
+        """Return the mean of the rows with weights (n,), None where all count the same."""
+        return self.mean if weights is None else self.rmatmul((weights / weights.sum())[:, None]).ravel()
+
     @functools.cached_property
     def squares(self) -> float:
         """The squared Frobenius norm, the sum of all squared entries."""

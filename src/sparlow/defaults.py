@@ -79,8 +79,8 @@ def default_prior(X: Any, faithful: bool = False, views: Bound | None = None) ->
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5
-    return ElasticNet(_FAITHFUL * l1 if faithful else l1, _L2)
+    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5 * (_FAITHFUL if faithful else 1.0)
+    return ElasticNet(float(f"{l1:.8g}"), _L2)  # the last digits depend on where the samples lie in memory
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -59,9 +59,9 @@ class Embedding:
     centre: Array
 
     @classmethod
-    def of(cls, projection: Array, coded: Rows) -> Embedding:
-        """Return the map for a projection, centred on the training samples."""
-        return cls(projection, coded.mean @ projection)
+    def of(cls, projection: Array, coded: Rows, weights: Array | None = None) -> Embedding:
+        """Return the map for a projection, centred on the training samples, which may have weights (n,)."""
+        return cls(projection, coded.weighted_mean(weights) @ projection)
 
     def __call__(self, coded: Rows) -> Array:
         """Return the embedding (n, l)."""

@@ -157,41 +157,49 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
 # ── structures of labels ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def centring(n: int, known: Array | None = None) -> Structure:
-    """Return Π = I − 11ᵀ/n; with a mask ``known`` (n,) that of the samples it marks, zero elsewhere."""
-    marks = np.ones(n) if known is None else np.asarray(known, float)
+def centring(n: int, weights: Array | None = None) -> Structure:
+    """Return Π = I − 11ᵀ/n; with weights w (n,) diag(w) − wwᵀ/Σw, each sample counted w times.
+
+    A mask of samples gives the matrix of these alone, zero elsewhere.
+    """
+    marks = np.ones(n) if weights is None else np.asarray(weights, float)
     return Structure(marks, None, marks[:, None], np.array([[-1.0 / marks.sum()]]))
 
 
-def class_means(labels: Array, n_classes: int) -> sp.csr_array:
+def class_masses(labels: Array, sample_weight: Array | None = None) -> Array:
+    """Return how much each class counts (c,): its number of samples n_c, or the sum of their weights."""
+    known = labels >= 0
+    return np.bincount(labels[known], None if sample_weight is None else sample_weight[known]).astype(float)
+
+
+def class_means(labels: Array, n_classes: int, sample_weight: Array | None = None) -> sp.csr_array:
     """Return the matrix N (n, c) with NᵀY the class means; unlabelled samples (−1) have empty rows."""
     rows = np.flatnonzero(labels >= 0)
-    counts = np.bincount(labels[rows], minlength=n_classes)
-    return sp.csr_array((1.0 / counts[labels[rows]], (rows, labels[rows])), shape=(len(labels), n_classes))
+    each = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+    masses = np.maximum(np.bincount(labels[rows], each, n_classes), np.finfo(float).tiny)
+    return sp.csr_array((each / masses[labels[rows]], (rows, labels[rows])), shape=(len(labels), n_classes))
 
 
-def between_classes(labels: Array, weights: Array | None = None, class_weights: Array | None = None) -> Structure:
+def between_classes(labels: Array, weights: Array | None = None, sample_weight: Array | None = None) -> Structure:
     """Return the between-class scatter Σ over pairs c < d of (n_c n_d / n) w_cd (μ_c − μ_d)(μ_c − μ_d)ᵀ.
 
-    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1). Class weights ω (c,)
-    count each sample of class c ω_c times: n_c becomes ω_c n_c, and n their sum.
+    With all weights 1 it is MMᵀ − 11ᵀ/n on the labelled samples, M = one-hot / √n_c (errata 1). ``sample_weight`` (n,)
+    says how often each sample counts in n_c, n and μ_c.
     """
-    counts = np.bincount(labels[labels >= 0]).astype(float)
-    masses = counts if class_weights is None else class_weights * counts
+    masses = class_masses(labels, sample_weight)
     pairs = np.outer(masses, masses) / masses.sum()
     if weights is not None:
         pairs = pairs * weights
     np.fill_diagonal(pairs, 0)
     core = np.diag(pairs.sum(axis=1)) - pairs
-    return Structure(np.zeros(len(labels)), None, class_means(labels, len(counts)), core)
+    return Structure(np.zeros(len(labels)), None, class_means(labels, len(masses), sample_weight), core)
 
 
-def within_classes(labels: Array, class_weights: Array | None = None) -> Structure:
-    """Return the within-class scatter I − MMᵀ on the labelled samples; class weights (c,) multiply that of a class."""
-    counts = np.bincount(labels[labels >= 0]).astype(float)
-    each = np.ones(len(counts)) if class_weights is None else np.asarray(class_weights, float)
-    diagonal = np.where(labels >= 0, each[labels], 0.0)
-    return Structure(diagonal, None, class_means(labels, len(counts)), -np.diag(each * counts))
+def within_classes(labels: Array, sample_weight: Array | None = None) -> Structure:
+    """Return the within-class scatter I − MMᵀ on the labelled samples; ``sample_weight`` as for the other scatter."""
+    masses = class_masses(labels, sample_weight)
+    diagonal = np.where(labels >= 0, 1.0 if sample_weight is None else sample_weight, 0.0)
+    return Structure(diagonal, None, class_means(labels, len(masses), sample_weight), -np.diag(masses))
 
 
 def outer(targets: Array) -> Structure:

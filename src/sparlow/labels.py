@@ -6,6 +6,7 @@ labels, 0 … c − 1, it is −1.
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
 from .checks import check_array, refuse_unsound
 from .messages import warn
@@ -95,14 +96,22 @@ class Rule(Protocol):
     def fewest_per_class(self) -> int:
         """Return the number of samples that each class must have."""
 
+    @property
+    def weighted(self) -> bool:
+        """Return whether samples may have weights."""
+
 
 @dataclass(frozen=True)
 class Labels:
-    """What a criterion binds to: ``y`` encoded 0 … c−1 (−1 unlabelled) with ``classes``, or real ``targets``."""
+    """What a criterion binds to: ``y`` encoded 0 … c−1 (−1 unlabelled) with ``classes``, or real ``targets``.
+
+    ``weights`` say how often each sample counts; None where all count the same.
+    """
 
     y: Array | None = None
     classes: Array | None = None
     targets: Array | None = None
+    weights: Array | None = None
 
     @property
     def bound(self) -> Array | None:
@@ -127,8 +136,8 @@ class Labels:
 
     def take(self, rows: Array) -> Labels:
         """Return those of some samples."""
-        y, targets = (None if part is None else part[rows] for part in (self.y, self.targets))
-        return Labels(y, self.classes, targets)
+        y, targets, weights = (None if part is None else part[rows] for part in (self.y, self.targets, self.weights))
+        return Labels(y, self.classes, targets, weights)
 
 
 def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
@@ -175,6 +184,26 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
     encoded[known] = codes
     _check_sizes(criterion, classes, np.bincount(codes))
     return Labels(encoded, classes)
+
+
+def check_weights(criterion: Rule, X: Any, labels: Labels, sample_weight: Any) -> Labels:
+    """Return the labels with a user's weights of the samples; weights that are all the same say nothing."""
+    if sample_weight is None:
+        return labels
+    weights = _check_sample_weight(sample_weight, np.zeros(X.shape[0]), dtype=float, ensure_non_negative=True)
+    if np.ptp(weights) == 0:
+        return labels
+    if not criterion.weighted:
+        raise ValueError(
+            f"{type(criterion).__name__} takes no sample_weight: it counts each sample once. lda and mvr take it, as "
+            "they are made of means and scatters."
+        )
+    if labels.y is not None and labels.classes is not None:
+        masses = np.bincount(labels.y, weights)
+        if not masses.all():
+            light = labels.classes[np.argmin(masses)]
+            raise ValueError(f"All samples of the class {light} have the weight 0: leave them out.")
+    return dataclasses.replace(labels, weights=weights)
 
 
 def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) -> Labels:

@@ -67,9 +67,9 @@ def images(
         raise ValueError(
             f"vectors must have shape (count, {shape[0] * shape[1]}) for {shape} images, got {vectors.shape}."
         )
-    ax = ax or _pyplot().subplots(figsize=(columns * 0.5, -(-len(vectors) // columns) * 0.5))[1]
     height, width = shape
     rows = -(-len(vectors) // columns)
+    ax = ax or _pyplot().subplots(figsize=(columns * 0.5, rows * 0.5 + 0.3), layout="constrained")[1]
     sheet = np.full((rows * (height + 1) + 1, columns * (width + 1) + 1), np.nan)
     for place, vector in enumerate(vectors):
         top, left = (place // columns) * (height + 1) + 1, (place % columns) * (width + 1) + 1

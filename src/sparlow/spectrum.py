@@ -29,7 +29,7 @@ def component_quotients(quotient: Quotient, coded: Rows, Y: Array) -> Array:
         total = coded.squares - len(Y) * float(np.vdot(coded.mean, coded.mean))
         return above / max(total, np.finfo(float).tiny)
     below = np.einsum("nl,nl->l", Y, quotient.below @ Y)
-    return above / np.maximum(below, np.finfo(float).tiny)
+    return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
 
 
 def spectrum_of(quotients: Array, held_out: Mapping[int, Array]) -> dict[str, Array]:

@@ -22,10 +22,10 @@ _LEAST = 1e-12  # the smallest share of the largest pair distance that counts wh
 
 
 def class_balance(
-    labels: Array, power: float, class_weights: Array | None = None
+    labels: Array, power: float, sample_weight: Array | None = None
 ) -> Callable[[Array], Structure] | None:
     """Return how to balance pairs of classes, None for power 0."""
-    return (lambda Y: _balanced_classes(Y, labels, power, class_weights)) if power else None
+    return (lambda Y: _balanced_classes(Y, labels, power, sample_weight)) if power else None
 
 
 def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[Array], Structure] | None:
@@ -39,11 +39,11 @@ def pair_weights(squares: Array, power: float) -> Array:
     return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
 
 
-def _balanced_classes(Y: Array, labels: Array, power: float, class_weights: Array | None) -> Structure:
+def _balanced_classes(Y: Array, labels: Array, power: float, sample_weight: Array | None) -> Structure:
     """Return the between-class scatter with weights d^(−2·power), d the distances of class means in the embedding."""
-    means = graphs.class_means(labels, n_classes(labels)).T @ Y
+    means = graphs.class_means(labels, n_classes(labels), sample_weight).T @ Y
     squares = ((means[:, None] - means[None]) ** 2).sum(axis=-1)
-    return graphs.between_classes(labels, pair_weights(squares, power), class_weights)
+    return graphs.between_classes(labels, pair_weights(squares, power), sample_weight)
 
 
 def _balanced_edges(Y: Array, labels: Array, graph: sp.csr_array, power: float) -> Structure:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import graphs
+from ..labels import Labels
 from .quotient import Quotient
 
 Array = NDArray[Any]
@@ -62,6 +63,8 @@ class Criterion(ABC):
         The shrinkage if the user gives none.
     ``neighbours``
         Whether :meth:`bind` looks at the samples, as for a graph of neighbours; otherwise it needs their number alone.
+    ``weighted``
+        Whether :meth:`bind` takes ``sample_weight`` (n,) by name: how often each sample counts, 1 on average.
 
     Parameters
     ----------
@@ -77,6 +80,7 @@ class Criterion(ABC):
     faithful: ClassVar[bool] = False
     usual_shrinkage: ClassVar[float] = 0.1
     neighbours: ClassVar[bool] = True
+    weighted: ClassVar[bool] = False
 
     shrinkage: float | None = weight(None, kw_only=True)
 
@@ -111,9 +115,12 @@ class Criterion(ABC):
         return min(48, n_features, max(1, n_features // 4))
 
 
-def bound(criterion: Criterion, X: Any, y: Array | None, n_jobs: int | None) -> Quotient:
+def bound(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | None) -> Quotient:
     """Return what ``bind`` of a criterion gives, which may be a user's, after a check of its type and size."""
-    quotient = criterion.bind(X, y, n_jobs)
+    options: dict[str, Any] = {}
+    if labels.weights is not None:
+        options["sample_weight"] = labels.weights / labels.weights.mean()
+    quotient = criterion.bind(X, labels.bound, n_jobs, **options)
     name = f"{type(criterion).__name__}.bind"
     if not isinstance(quotient, Quotient):
         raise TypeError(f"{name} must return a Quotient(above, below), got {type(quotient).__name__}.")

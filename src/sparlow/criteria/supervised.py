@@ -1,4 +1,4 @@
-"""Criteria with labels: lda, mfa, mvr, and what their semi-supervised kin share with them."""
+"""Criteria with labels: lda, mfa, mvr, and what sda, slap and smvr share with them."""
 
 from __future__ import annotations
 
@@ -61,30 +61,33 @@ class LDA(Discriminant):
     """
 
     neighbours = False
+    weighted = True
     balance: float = weight(1.0)
     class_weight: str | tuple[float, ...] | None = dataclasses.field(
         default=None,
         metadata={"check": _are_class_weights, "expected": '"balanced", a tuple of positive numbers, or None'},
     )
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+    def bind(
+        self, X: Any, y: Array | None = None, n_jobs: int | None = None, sample_weight: Array | None = None
+    ) -> Quotient:
         assert y is not None
-        each = self._class_weights(y)
-        balance = class_balance(y, self.balance, each)
-        return Quotient(graphs.between_classes(y, class_weights=each), graphs.within_classes(y, each), balance=balance)
+        weights = self._with_class_weights(y, sample_weight)
+        above, below = graphs.between_classes(y, sample_weight=weights), graphs.within_classes(y, weights)
+        return Quotient(above, below, balance=class_balance(y, self.balance, weights))
 
-    def _class_weights(self, y: Array) -> Array | None:
-        """Return the weight of each class (c,), None where all are 1."""
+    def _with_class_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+        """Return how often each sample counts (n,), None where each counts once."""
         if self.class_weight is None:
-            return None
-        if isinstance(self.class_weight, str):
-            counts = np.bincount(y)
-            return len(y) / (len(counts) * counts)
-        if len(self.class_weight) != n_classes(y):
+            return sample_weight
+        if not isinstance(self.class_weight, str) and len(self.class_weight) != n_classes(y):
             raise ValueError(
                 f"class_weight has {len(self.class_weight)} numbers, but there are {n_classes(y)} classes."
             )
-        return np.array(self.class_weight, float)
+        masses = graphs.class_masses(y, sample_weight)
+        balanced = isinstance(self.class_weight, str)
+        each = masses.sum() / (len(masses) * masses) if balanced else np.array(self.class_weight, float)
+        return each[y] if sample_weight is None else each[y] * sample_weight
 
 
 @dataclass(frozen=True)
@@ -148,14 +151,19 @@ class Regression(Criterion):
         return min(n_features, max(1, int(np.linalg.matrix_rank(_as_targets(y)))))
 
 
-def regression(y: Array, balance: float, smooth: Structure | None = None) -> Quotient:
+def regression(
+    y: Array, balance: float, smooth: Structure | None = None, sample_weight: Array | None = None
+) -> Quotient:
     """Return the quotient of T Tᵀ and the scatter of the labelled samples, to which ``smooth`` is added."""
     if are_classes(y):  # ΠMMᵀΠ = between classes, Π = between + within
-        rest = graphs.within_classes(y)
+        rest = graphs.within_classes(y, sample_weight)
         rest = rest if smooth is None else rest + smooth
-        return Quotient.of_total(graphs.between_classes(y), rest, balance=class_balance(y, balance))
-    scatter = graphs.centring(len(y), are_known(y))
-    return Quotient(graphs.outer(_as_targets(y)), scatter if smooth is None else scatter + smooth)
+        above = graphs.between_classes(y, sample_weight=sample_weight)
+        return Quotient.of_total(above, rest, balance=class_balance(y, balance, sample_weight))
+    weights = are_known(y).astype(float) * (1.0 if sample_weight is None else sample_weight)
+    scatter = graphs.centring(len(y), weights)
+    T = _as_targets(y) if sample_weight is None else weights[:, None] * (y - np.average(y, axis=0, weights=weights))
+    return Quotient(graphs.outer(T), scatter if smooth is None else scatter + smooth)
 
 
 def _as_targets(y: Array) -> Array:
@@ -186,8 +194,11 @@ class MVR(Regression):
     """
 
     neighbours = False
+    weighted = True
     balance: float = weight(1.0)
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
+    def bind(
+        self, X: Any, y: Array | None = None, n_jobs: int | None = None, sample_weight: Array | None = None
+    ) -> Quotient:
         assert y is not None
-        return regression(y, self.balance)
+        return regression(y, self.balance, sample_weight=sample_weight)

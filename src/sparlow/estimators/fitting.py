@@ -13,7 +13,7 @@ from ..checks import validate_data
 from ..coded import Samples
 from ..criteria import LDA, Criterion, criterion_named
 from ..defaults import default_prior, warn_of_common_mean
-from ..labels import Labels, check_labels
+from ..labels import Labels, check_labels, check_weights
 from ..parallel import Finishing
 from ..parts import Parts, drawn_rows, streams
 from ..priors import Prior
@@ -29,7 +29,9 @@ from .streaming import Begun, begin_stream, learn_online
 Array = NDArray[Any]
 
 
-def fit_model(model: Any, X: Any, y: Any, last: Array | None, finishing: Finishing) -> dict[str, Any]:
+def fit_model(
+    model: Any, X: Any, y: Any, sample_weight: Any, last: Array | None, finishing: Finishing
+) -> dict[str, Any]:
     """Return the fitted attributes; ``last`` is a dictionary to go on from."""
     criterion, name = criterion_named(model.criterion), type(model).__name__
     refuse_stacks(X)
@@ -38,12 +40,12 @@ def fit_model(model: Any, X: Any, y: Any, last: Array | None, finishing: Finishi
     if streams(X):  # what is chosen from the data is chosen from some of the samples
         store = store_of(X, model.n_jobs)
         y = as_array(y)
-        labels = check_labels(criterion, store, y, name)
+        labels = check_weights(criterion, store, check_labels(criterion, store, y, name), as_array(sample_weight))
         drawn = drawn_rows(*store.shape, labels, seed)
         X = store.take(drawn)
     X = validate_data(model, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
     if store is None:
-        labels = check_labels(criterion, X, y, name)
+        labels = check_weights(criterion, X, check_labels(criterion, X, y, name), sample_weight)
     scaling = _scaling_for(model, X, labels)
     X = scaling(X)
     views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
@@ -55,6 +57,8 @@ def fit_model(model: Any, X: Any, y: Any, last: Array | None, finishing: Finishi
         samples = Parts(store, scaling, prior, views, n_jobs=model.n_jobs, drawn=drawn)
     del X
     setup = _setup_of(model, criterion, labels, prior, views, seed, last)
+    if labels.weights is not None and setup.solver.method == "online":
+        raise ValueError('solver="online" counts each sample once in its running sums: leave sample_weight out.')
     columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
     beside = {**classes_beside(labels, y, len(samples)), **columns}
     follower = Follower(model, given, y, model.max_iter, model.verbose, beside)
@@ -138,10 +142,11 @@ def _stopping(model: Any, criterion: Criterion) -> EarlyStopping | None:
 
 def _order(model: Any, criterion: Criterion, labels: Labels) -> int | None:
     """Return the order of the embedding, None where it is to be chosen."""
-    suits = isinstance(criterion, LDA) and criterion.class_weight is None and labels.y is not None
+    suits = isinstance(criterion, LDA) and criterion.class_weight is None and labels.weights is None
     if model.embedding == "quadratic" and not suits:
         raise ValueError(
-            f'embedding="quadratic" is for lda without class_weight, got the criterion {model.criterion!r}.'
+            'embedding="quadratic" is for lda without class_weight and sample_weight, got the criterion '
+            f"{model.criterion!r}{'' if labels.weights is None else ' with sample_weight'}."
         )
     if model.embedding == "quadratic":
         return 2

@@ -160,7 +160,7 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
     settings += [setup.views.n_views, setup.views.epsilon, setup.max_iter if setup.stopping else None]
     key = {
         "samples": digest_of_samples(samples),
-        "labels": digest(labels.bound),
+        "labels": digest(labels.bound, labels.weights),
         "settings": digest(*settings),
     }
     return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
@@ -271,7 +271,7 @@ def learn_from(
         checkpoint.anchor = D
         checkpoint.save()
     looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
-    quotient = bound(setup.criterion, looked_at, labels.bound, setup.n_jobs)
+    quotient = bound(setup.criterion, looked_at, labels, setup.n_jobs)
     del looked_at
     samples, ridge = _weighted(setup, samples, D, choice.ridges)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
@@ -293,7 +293,7 @@ def learn_from(
             given = coded, embedding.basis[:, :count]
         else:
             W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
-            embedding = Embedding.of(W, coded)
+            embedding = Embedding.of(W, coded, labels.weights)
             given = coded, np.linalg.qr(W)[0]
     objective, start = begin(
         setup.solver.method,
@@ -465,7 +465,7 @@ class _Trial:
     def ridges_tried(self) -> dict[tuple[float, float], Array]:
         """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
         D = self.dictionary
-        quotient = bound(self.setup.criterion, self.rest.X, self.known.bound, self.setup.n_jobs)
+        quotient = bound(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
         if not rest.nnz:
             check_codes(rest)
@@ -516,16 +516,16 @@ class _Trial:
 
 def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
     """Return the embedding at one evaluation: that of the ratio trace, or of the projection in canonical form."""
-    setup, objective = learned.setup, learned.objective
+    setup, objective, weights = learned.setup, learned.objective, learned.labels.weights
     if learned.embedding is not None:
         return learned.embedding
     if setup.order == 2:
         assert learned.labels.y is not None
         return fit_quadratic(*_at_most(now.coded, learned.labels.y, setup.seed), now.projection.shape[1])
     if not setup.whiten:
-        return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded)
+        return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded, weights)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
-    return Embedding.of(whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1]), now.coded)
+    return Embedding.of(whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1]), now.coded, weights)
 
 
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
@@ -559,10 +559,10 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "_centre": embedding.centre,
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,
-        "_training": learned.labels,
+        "_training": dataclasses.replace(learned.labels, weights=None),
         "_votes": learned.choice.votes,
     }
-    state |= factors_of(coded, linear, now.dictionary, dtype)
+    state |= factors_of(coded, linear, now.dictionary, dtype, learned.labels.weights)
     if learned.labels.classes is not None:
         state["classes_"] = learned.labels.classes
     if setup.criterion.targets:
@@ -570,7 +570,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     return state
 
 
-def factors_of(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
+def factors_of(coded: Coded, W: Array, D: Array, dtype: Any, weights: Array | None = None) -> dict[str, Any]:
     """Return what a unit of each component looks like, and the mean image; with views there are only weights.
 
     Features move by W⁺ᵀ, the pseudoinverse: codes by their atoms, samples beside them by themselves.
@@ -581,8 +581,9 @@ def factors_of(coded: Coded, W: Array, D: Array, dtype: Any) -> dict[str, Any]:
     inverse, r = np.linalg.pinv(W), len(D) if alpha else 0
     parts = [inverse[:, :r] @ D / alpha] if alpha else []
     parts += [inverse[:, r:] / gamma] if gamma else []
-    mean = coded.samples.mean if gamma else coded.mean[:r] @ D / (alpha or 1)
-    return {"components_": np.mean(parts, axis=0).astype(dtype), "_mean_image": np.asarray(mean).astype(dtype)}
+    mean = coded.weighted_mean(weights)
+    image = mean[r:] / gamma if gamma else mean @ D / alpha
+    return {"components_": np.mean(parts, axis=0).astype(dtype), "_mean_image": image.astype(dtype)}
 
 
 def regress(plain: Array, labels: Labels) -> Ridge:
@@ -594,8 +595,11 @@ def regress(plain: Array, labels: Labels) -> Ridge:
         assert labels.classes is not None
         targets = np.eye(len(labels.classes))[labels.y]
     known: Any = labels.known
-    scale = float(np.var(plain[known], axis=0).sum()) * known.sum()
-    return Ridge(alpha=max(1e-3 * scale / plain.shape[1], 1e-12)).fit(plain[known].astype(float), targets[known])
+    Y = plain[known].astype(float)
+    weights = np.ones(len(Y)) if labels.weights is None else labels.weights[known]
+    scale = float(weights @ np.square(Y - np.average(Y, axis=0, weights=weights)).sum(axis=1))
+    ridge = Ridge(alpha=max(1e-3 * scale / Y.shape[1], 1e-12))
+    return ridge.fit(Y, targets[known], sample_weight=None if labels.weights is None else weights)
 
 
 def transduced(learned: Learned, now: Evaluation) -> dict[str, Any]:

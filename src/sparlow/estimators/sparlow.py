@@ -243,7 +243,7 @@ class SparLow(CallbackSupportMixin, Projector):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> SparLow:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SparLow:
         """Learn dictionary and projection. Ctrl-C ends it with the best model so far, once the first step has begun.
 
         Parameters
@@ -253,6 +253,10 @@ class SparLow(CallbackSupportMixin, Projector):
         y : array of shape (n_samples,) or (n_samples, n_targets), optional
             Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr. Criteria
             without labels do not learn from y; if it holds classes, :meth:`predict` knows them.
+        sample_weight : array of shape (n_samples,), optional
+            How often each sample counts in the means and scatters of the criterion, for lda and mvr; only their ratios
+            matter. The first dictionary, the choices on held-out samples and the neighbours that vote in
+            :meth:`predict` do not depend on it.
 
         Returns
         -------
@@ -262,7 +266,7 @@ class SparLow(CallbackSupportMixin, Projector):
         with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(fit_model(self, X, y, last, finishing))
+            self._remember(fit_model(self, X, y, sample_weight, last, finishing))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if finishing.came:
             self.stop_reason_ = "interrupted"

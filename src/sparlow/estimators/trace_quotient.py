@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from ..checks import check_array, validate_data
 from ..coded import Rows
 from ..criteria import CRITERIA, Criterion, bound, criterion_named
 from ..graphs import centring
-from ..labels import check_labels
+from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
@@ -55,7 +56,7 @@ class TraceQuotient(Projector):
     components_ : array of shape (n_components, n_features)
         Uᵀ.
     mean_ : array of shape (n_features,)
-        Mean of the training samples, subtracted before projecting.
+        Mean of the training samples, weighted where they are; subtracted before projecting.
     criterion_ : Criterion
         The criterion in use.
     quotient_ : float
@@ -101,7 +102,7 @@ class TraceQuotient(Projector):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> TraceQuotient:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TraceQuotient:
         """Find the projection.
 
         Parameters
@@ -110,6 +111,9 @@ class TraceQuotient(Projector):
             Samples.
         y : array of shape (n_samples,) or (n_samples, n_targets), optional
             Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr.
+        sample_weight : array of shape (n_samples,), optional
+            How often each sample counts in means and scatters, for lda and mvr; only their ratios matter. The
+            neighbours that vote in :meth:`predict` do not depend on it.
 
         Returns
         -------
@@ -118,19 +122,19 @@ class TraceQuotient(Projector):
         """
         with all_or_nothing(self), one_blas_thread():
             self._forget()
-            self._remember(self._fit(X, y))
+            self._remember(self._fit(X, y, sample_weight))
         return self
 
-    def _fit(self, X: Any, y: Any) -> dict[str, Any]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
         """Return the fitted attributes."""
         criterion = criterion_named(self.criterion)
         refuse_stacks(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
-        labels = check_labels(criterion, X, y, type(self).__name__)
+        labels = check_weights(criterion, X, check_labels(criterion, X, y, type(self).__name__), sample_weight)
         count = n_components_of(criterion, self.n_components, X.shape[1], labels, "features")
         shrinkage = _SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
-        mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype)
-        quotient = bound(criterion, X, labels.bound, self.n_jobs)
+        mean = Rows(X).weighted_mean(labels.weights).astype(X.dtype)
+        quotient = bound(criterion, X, labels, self.n_jobs)
         centred = X if hasattr(X, "toarray") else X - mean
         rows = Rows(centred, n_jobs=self.n_jobs)
         A, B = quotient.matrices(rows)
@@ -154,7 +158,7 @@ class TraceQuotient(Projector):
             "criterion_": criterion,
             "shrinkage_": shrinkage,
             "embedding_": embedding,
-            "_training": labels,
+            "_training": dataclasses.replace(labels, weights=None),
             **classes_beside(labels, y, X.shape[0]),
         }
 
