@@ -1,11 +1,13 @@
 """Damage and forge model files, load them, and use what loads.
 
     python -m benchmarks.model_files --damages 2000 --forgeries 200
+    python -m benchmarks.model_files --sweep
 
 Damages change the bytes of a file at random. Each must be refused, or give the same numbers as before: the digest
 notices everything else. Forgeries carry a correct digest: bombs, names that lead out of the folder, huge shapes, arrays
 of objects, unknown types, attributes out of range. Each must be refused, or give a model that can be used. No case may
-run code of the file, crash, take more than 10 seconds, or more than 1 GB of memory.
+run code of the file, crash, take more than 10 seconds, or more than 1 GB of memory. ``--sweep`` forges every number and
+every array of every kind of model, each by each odd value.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -21,6 +24,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,13 +32,15 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.isolation import Worker, peak_memory, serve
 from sparlow import DictionaryLearner, SparLow, TraceQuotient, load, models, save
-from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError
-from sparlow.views import Patches
+from sparlow.views import Patches, Shifts
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "model_files.json"
 X, Y = (part[:120] for part in load_digits(return_X_y=True))
@@ -49,29 +55,40 @@ GROWTH = (
 def originals(folder: pathlib.Path) -> list[pathlib.Path]:
     """Write sound models of every kind."""
     few: dict[str, Any] = {"n_atoms": 20, "max_iter": 0, "random_state": 0}
-    made = {
-        "joint": SparLow(**few).fit(X, Y),
-        "patches": SparLow(**few, views=Patches()).fit(X, Y),
-        "classical": TraceQuotient().fit(X, Y),
-        "dictionary": DictionaryLearner(20, random_state=0).fit(X),
-        "forest": make_pipeline(SparLow(**few), RandomForestClassifier(3, random_state=0)).fit(X, Y),
-        "machine": make_pipeline(SparLow(**few), SVC()).fit(X, Y),
-        "neighbours": make_pipeline(TraceQuotient(), KNeighborsClassifier(algorithm="kd_tree")).fit(X, Y),
-        "pictures": make_pipeline(DenseSIFT(), Codebook(8, n_neighbors=3, random_state=0), SpatialPyramid((1, 2))).fit(
-            PICTURES
-        ),
+    made: dict[str, Any] = {
+        "joint": SparLow(**few),
+        "patches": SparLow(**few, views=Patches(cells=(1, 2))),
+        "shifts": SparLow("pca", **few, views=Shifts(1)),
+        "quadratic": SparLow(**few, views=Patches(size=5, stride=3), embedding="quadratic"),
+        "targets": SparLow("smvr", **few),
+        "classical": TraceQuotient(),
+        "dictionary": DictionaryLearner(20, random_state=0),
+        "forest": make_pipeline(SparLow(**few), RandomForestClassifier(3, random_state=0)),
+        "machine": make_pipeline(SparLow(**few), SVC()),
+        "neighbours": make_pipeline(TraceQuotient(), KNeighborsClassifier(algorithm="kd_tree")),
+        "scattering": make_pipeline(Scattering(2, 4), StandardScaler(), TraceQuotient()),
     }
+    for kind in (SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, SSPIC, LapRLS):
+        options = {} if kind is LapRLS else {"n_atoms": 20, "random_state": 0}
+        made[kind.__name__] = make_pipeline(StandardScaler(), kind(**options))
+    for coding in ("llc", "hard", "sparse", "laplacian"):
+        book = Codebook(8, coding, n_neighbors=3, n_templates=8, random_state=0)
+        made[f"pictures {coding}"] = make_pipeline(DenseSIFT(), book, SpatialPyramid((1, 2)), PrincipalComponents(2))
     for name, model in made.items():
-        save(model, folder / f"{name}.sparlow")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            target = X[:, 20:22] if name == "targets" else Y
+            save(
+                model.fit(PICTURES) if name.startswith("pictures") else model.fit(X, target), folder / f"{name}.sparlow"
+            )
     return sorted(folder.glob("*.sparlow"))
 
 
 def used(model: Any, name: str) -> list[Any]:
     """Return what a model gives for known samples."""
-    data = PICTURES if name == "pictures" else X
-    found = [
-        getattr(model, method)(data) for method in ("transform", "predict", "predict_proba") if hasattr(model, method)
-    ]
+    data = PICTURES if name.startswith("pictures") else X[:40]
+    methods = ("transform", "predict", "predict_proba", "decision_function")
+    found = [getattr(model, method)(data) for method in methods if hasattr(model, method)]
     return [part.toarray() if hasattr(part, "toarray") else np.asarray(part) for part in found]
 
 
@@ -115,8 +132,34 @@ ODD = (-1, 0, 1, 2**31, 2**63, -(2**63), 10**30, 1e308, float("nan"), float("inf
 
 
 KINDS = (
-    *("value", "value", "value", "values", "type", "code", "object", "shape", "dtype", "numbers", "nan", "indices"),
-    *("missing", "swap", "bomb", "name", "deep", "cycle", "twice", "long"),
+    *(
+        "attribute",
+        "attribute",
+        "attribute",
+        "attribute",
+        "array",
+        "array",
+        "value",
+        "values",
+        "type",
+        "code",
+        "object",
+    ),
+    *(
+        "shape",
+        "dtype",
+        "numbers",
+        "nan",
+        "indices",
+        "missing",
+        "swap",
+        "bomb",
+        "name",
+        "deep",
+        "cycle",
+        "twice",
+        "long",
+    ),
 )
 
 
@@ -128,6 +171,34 @@ def numbers_in(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]
         else:
             found.append((node, key))
     return found
+
+
+def attributes_in(schema: Any) -> list[dict[str, Any]]:
+    """Return every node of a schema that holds a number, a word, a truth or nothing."""
+    return [node for node, key in numbers_in(schema, []) if key == "content" and node.get("__loader__") == "JsonNode"]
+
+
+ARRAYS: tuple[Callable[[Any], Any], ...] = (
+    lambda array: array[:0],
+    lambda array: array[:-1],
+    lambda array: np.concatenate([array, array]),
+    lambda array: array.T.copy() if array.ndim > 1 else array[:, None],
+    lambda array: array.ravel()[:1],
+    lambda array: np.zeros_like(array),
+    lambda array: np.full(array.shape, np.nan),
+    lambda array: np.full(array.shape, 1e300),
+    lambda array: np.full(array.shape, -(2**62)),
+    lambda array: np.full(array.shape, 10**6, array.dtype if array.dtype.kind in "iu" else int),
+    lambda array: np.full(array.shape, -1, array.dtype if array.dtype.kind in "if" else int),
+    lambda array: np.full(array.shape, "x"),
+)
+
+
+def resaved(content: bytes, change: Callable[[Any], Any]) -> bytes:
+    """Return a .npy file with its array changed, or as it is where it cannot be."""
+    stored, file = np.load(io.BytesIO(content), allow_pickle=False), io.BytesIO()
+    np.save(file, change(stored) if stored.ndim else stored)
+    return file.getvalue()
 
 
 def packed(header: str, data: bytes) -> bytes:
@@ -146,7 +217,12 @@ def forged(path: pathlib.Path, target: pathlib.Path, rng: np.random.Generator, m
     places = numbers_in(schema, [])
     kind = str(KINDS[rng.integers(len(KINDS))])
     extra: list[tuple[str, bytes]] = []
-    if kind in ("value", "values"):
+    if kind == "attribute":
+        nodes = attributes_in(schema)
+        nodes[rng.integers(len(nodes))]["content"] = json.dumps(ODD[rng.integers(len(ODD))])
+    elif kind == "array":
+        members[array] = resaved(members[array], ARRAYS[rng.integers(len(ARRAYS))])
+    elif kind in ("value", "values"):
         for _ in range(1 if kind == "value" else 5):
             owner, key = places[rng.integers(len(places))]
             owner[key] = ODD[rng.integers(len(ODD))]
@@ -214,13 +290,34 @@ def forged(path: pathlib.Path, target: pathlib.Path, rng: np.random.Generator, m
         schema["more"] = "x" * 10**7
     if kind != "deep":
         members["schema.json"] = json.dumps(schema).encode()
+    written(target, [*members.items(), *extra])
+    return kind
+
+
+def written(target: pathlib.Path, members: list[tuple[str, bytes]]) -> None:
+    """Write a model file with a correct digest."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are there twice
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-            for name, content in [*members.items(), *extra]:
+            for name, content in members:
                 file.writestr(name, content)
     models._sign(target)
-    return kind
+
+
+def sweep(path: pathlib.Path) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Give every forgery of one model by one odd value: what was done, and the members of the file."""
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist() if name != models._DIGEST}
+    count = len(attributes_in(json.loads(members["schema.json"])))
+    for place, odd in itertools.product(range(count), ODD):
+        schema = json.loads(members["schema.json"])
+        node = attributes_in(schema)[place]
+        kind = f"attribute {place}: {node['content'][:60]} -> {odd!r}"
+        node["content"] = json.dumps(odd)
+        yield kind, {**members, "schema.json": json.dumps(schema).encode()}
+    for name, change in itertools.product(sorted(members), range(len(ARRAYS))):
+        if name.endswith(".npy"):
+            yield f"array {name}: {change}", {**members, name: resaved(members[name], ARRAYS[change])}
 
 
 # ── running ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,11 +352,15 @@ class Answers:
         self._paths = originals(self._folder)
         self._references = [used(load(path), path.stem) for path in self._paths]
         self._contents = [path.read_bytes() for path in self._paths]
+        self._forgeries: Iterator[Any] = iter(())
+        self._next = 0
 
     def __call__(self, line: str) -> dict[str, Any]:
         """Make one file and try it."""
         what, number = line.split()
         case = int(number)
+        if what == "sweep":
+            return self._sweep(case)
         rng = np.random.default_rng([self._seed, case, len(what)])
         place = case % len(self._paths)
         name, target, mark = self._paths[place].stem, self._folder / "case.sparlow", self._folder / "code_was_run"
@@ -272,26 +373,48 @@ class Answers:
         if mark.exists():
             row |= {"outcome": "finding", "message": "code of the file was run"}
             mark.unlink()
+        return {"case": case, "model": name, **row, **self._memory()}
+
+    def _sweep(self, case: int) -> dict[str, Any]:
+        """Try one forgery of the sweep; the last cases were made before, so that going on is quick."""
+        if self._next != case or case == 0:
+            self._forgeries = itertools.islice(
+                ((path.stem, *made) for path in self._paths for made in sweep(path)), case, None
+            )
+        self._next = case + 1
+        found = next(self._forgeries, None)
+        if found is None:
+            return {"case": case, "outcome": "none", "memory": 0}
+        name, kind, members = found
+        target = self._folder / "case.sparlow"
+        written(target, list(members.items()))
+        return {"case": case, "model": name, "kind": kind, **try_file(target, name, None), **self._memory()}
+
+    def _memory(self) -> dict[str, Any]:
         memory = peak_memory()
-        if memory > MEMORY:
-            row |= {"outcome": "finding", "message": f"{memory / 1e9:.1f} GB of memory"}
-        return {"case": case, "model": name, **row, "memory": memory}
+        if memory <= MEMORY:
+            return {"memory": memory}
+        return {"outcome": "finding", "message": f"{memory / 1e9:.1f} GB of memory", "memory": memory}
 
 
-def run(seed: int, damages: int, forgeries: int) -> dict[str, Any]:
+def run(seed: int, parts: dict[str, range]) -> dict[str, Any]:
     """Try all files and return counts, findings, and the most memory that was held."""
     worker = Worker("benchmarks.model_files", "--worker", "--seed", str(seed))
     found: dict[str, Any] = {"seed": seed, "findings": [], "memory": 0}
-    for what, count in (("damage", damages), ("forgery", forgeries)):
+    for what, cases in parts.items():
         outcomes: collections.Counter[str] = collections.Counter()
-        for case in range(count):
+        for case in cases:
             row = worker.ask(f"{what} {case}", LIMIT) or worker.ask(f"{what} {case}", LIMIT)
             row = row or {"case": case, "outcome": "finding", "message": "crash or hang", "memory": 0}
+            if row["outcome"] == "none":  # the end of the sweep
+                break
             outcomes[row["outcome"]] += 1
             found["memory"] = max(found["memory"], row["memory"])
             if row["outcome"] == "finding":
                 found["findings"].append({"what": what, **row})
                 print(json.dumps(found["findings"][-1]), flush=True)
+                if "memory" in row["message"]:  # the most that a process has held does not fall
+                    worker.close()
         found[what] = dict(sorted(outcomes.items()))
     worker.close()
     return found
@@ -301,6 +424,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--damages", type=int, default=2000)
     parser.add_argument("--forgeries", type=int, default=200)
+    parser.add_argument("--sweep", action="store_true", help="every number and array by every odd value")
+    parser.add_argument("--first", type=int, default=0, help="of the sweep")
+    parser.add_argument("--last", type=int, default=10**9, help="of the sweep")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
@@ -309,8 +435,13 @@ def main() -> int:
         os.environ["SPARLOW_MAX_BYTES"] = str(GROWTH)
         serve(Answers(arguments.seed))
         return 0
-    found = run(arguments.seed, arguments.damages, arguments.forgeries)
-    arguments.output.write_text(json.dumps(found, indent=1) + "\n")
+    parts = {"damage": range(arguments.damages), "forgery": range(arguments.forgeries)}
+    if arguments.sweep:
+        parts = {"sweep": range(arguments.first, arguments.last)}
+    found = run(arguments.seed, parts)
+    known = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+    known["sweep" if arguments.sweep else "random"] = found
+    arguments.output.write_text(json.dumps(known, indent=1) + "\n")
     print(json.dumps({key: value for key, value in found.items() if key != "findings"}, indent=1))
     return 1 if found["findings"] else 0
 

@@ -6,11 +6,11 @@ import sys
 import tomllib
 
 # what users install; the tools of development may be the newest
-EXTRAS = ("plots", "cli", "parquet", "graphs", "images", "evidence")
+EXTRAS = ("plots", "cli", "parquet", "tables", "distributed", "graphs", "images", "evidence")
 
 
-# newer versions warn of what the lowest matplotlib calls, and warnings are errors in tests
-OTHERS = ("pyparsing<3.3",)
+# newer versions warn of what the lowest matplotlib and the lowest scikit-learn call, and warnings are errors in tests
+OTHERS = ("pyparsing<3.3", "pytest<9.1")
 
 
 def constraints():
@@ -19,7 +19,7 @@ def constraints():
     wanted = project["dependencies"] + [line for extra in EXTRAS for line in project["optional-dependencies"][extra]]
     lowest = {}
     for line in wanted:
-        found = re.match(r"([A-Za-z0-9_.-]+)>=([0-9.]+)", line)
+        found = re.match(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?>=([0-9.]+)", line)
         if found:
             name, version = found.groups()
             lowest[name] = max(lowest.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])

@@ -306,6 +306,18 @@ def test_what_single_precision_cannot_hold_is_warned_of():
         encode((1e-4 * X).astype(np.float32), D, KLDivergence(1.0))
 
 
+def test_the_gap_in_the_warning_is_the_true_one():
+    """With more atoms than features and hardly any prior, the search ends before it has seen all atoms."""
+    X = load_digits().data
+    D = X[:200] / np.linalg.norm(X[:200], axis=1, keepdims=True)
+    prior = ElasticNet(1e-7, 0.0)
+    with pytest.warns(ConvergenceWarning, match=r"largest gap \d") as told:
+        codes = encode(X[200:230], D, prior)
+    gaps = optimality_gap(X[200:230], D, prior, codes)
+    assert f"{np.sum(gaps > 1e-9)} of 30 samples" in str(told[0].message)
+    assert f"largest gap {gaps.max():.1g})" in str(told[0].message)
+
+
 def test_same_codes_for_any_layout(tmp_path):
     X, D = cases.gaussian(50, 16, 40)
     X[np.abs(X) < 0.2] = 0

@@ -166,10 +166,13 @@ class Coder:
         counts, indices, data, gaps = (np.concatenate(part) for part in zip(*results, strict=True))
         if not np.all(np.isfinite(data)):
             raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
-        _warn_unconverged(gaps, tol, X.dtype)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
         codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
         codes.has_canonical_format = True  # the kernel stores them sorted
+        unknown = np.flatnonzero(np.isinf(gaps))  # the kernel gave up before it had seen all atoms
+        if len(unknown):
+            gaps[unknown] = optimality_gap(X[unknown].astype(float), atoms.D, self.prior, codes[unknown].astype(float))
+        _warn_unconverged(gaps, tol, X.dtype)
         return codes
 
     def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array], n_jobs: int | None = None) -> Array:
