@@ -59,6 +59,7 @@ from sparlow.views import Patches, Shifts
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "fuzz.json"
 LIMIT = 10.0  # seconds
+_LOST: dict[str, Any] = {"what": "?", "outcome": "finding", "message": "crash or hang", "seconds": LIMIT}
 Rng = np.random.Generator
 
 
@@ -557,9 +558,7 @@ def run_all(seed: int, cases: range, limit: float, say: Callable[[str], None]) -
     findings, slowest = [], 0.0
     began = time.perf_counter()
     for case in cases:
-        row = next(filter(None, (worker.ask(str(case), most) for most in (limit, 6 * limit, limit))), None)
-        if row is None:
-            row = {"case": case, "what": "?", "outcome": "finding", "message": "crash or hang", "seconds": limit}
+        row = worker.answer(str(case), limit) or dict(_LOST, case=case)
         counts[row["what"], row["outcome"]] += 1
         slowest = max(slowest, row["seconds"])
         if row["outcome"] == "finding":

@@ -46,6 +46,7 @@ RESULTS = pathlib.Path(__file__).parent / "results" / "model_files.json"
 X, Y = (part[:120] for part in load_digits(return_X_y=True))
 PICTURES = [np.random.RandomState(seed).randint(0, 255, (48, 48)).astype(np.uint8) for seed in range(2)]
 LIMIT = 10.0  # seconds
+_LOST: dict[str, Any] = {"outcome": "finding", "message": "crash or hang", "memory": 0}
 MEMORY = 1e9  # bytes
 GROWTH = (
     1 << 27
@@ -404,8 +405,7 @@ def run(seed: int, parts: dict[str, range]) -> dict[str, Any]:
     for what, cases in parts.items():
         outcomes: collections.Counter[str] = collections.Counter()
         for case in cases:
-            row = worker.ask(f"{what} {case}", LIMIT) or worker.ask(f"{what} {case}", LIMIT)
-            row = row or {"case": case, "outcome": "finding", "message": "crash or hang", "memory": 0}
+            row = worker.answer(f"{what} {case}", LIMIT) or dict(_LOST, case=case)
             if row["outcome"] == "none":  # the end of the sweep
                 break
             outcomes[row["outcome"]] += 1

@@ -1,6 +1,7 @@
 """Files of strangers, full disks, interruptions: nothing is lost, nothing runs, and the message says what to do."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -33,8 +34,10 @@ from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
 from sparlow.estimators import learning
-from sparlow.images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+from sparlow.images import DHOG, Codebook, DenseSIFT, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
+from sparlow.solvers import Solver
+from sparlow.views import Patches, Shifts
 from tests import cases
 
 DIGITS = load_digits()
@@ -260,6 +263,62 @@ def test_entries_of_a_cache_are_arrays_with_a_checksum_and_damaged_ones_are_comp
     assert [path.read_bytes() for path in entries] == whole
 
 
+# ── checkpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def altered(arrays, about):
+    """Return arrays of a checkpoint with other words about them."""
+    return {**arrays, "about": np.array(json.dumps({**json.loads(str(arrays["about"])), **about}))}
+
+
+CHECKPOINTS = {
+    "object": (lambda a: {**a, "dictionary": np.array([print], object)}, "Object arrays cannot be loaded"),
+    "nan": (lambda a: {**a, "dictionary": a["dictionary"] * np.nan}, "dictionary must be a matrix of finite numbers"),
+    "words": (lambda a: {**a, "projection": np.full((30, 9), "x")}, "projection must be a matrix of finite numbers"),
+    "width": (lambda a: {**a, "anchor": np.eye(30)[:, :20]}, "atoms of 64 features and unit norm"),
+    "norm": (lambda a: {**a, "dictionary": 2 * a["dictionary"]}, "atoms of 64 features and unit norm"),
+    "atoms": (lambda a: {**a, "dictionary": a["dictionary"][:-1]}, "do not fit each other"),
+    "search": (lambda a: {**a, "search_0": a["search_0"][:, :-1]}, "do not fit each other"),
+    "no words": (lambda a: {k: v for k, v in a.items() if k != "about"}, "no checkpoint"),
+    "no key": (lambda a: altered(a, {"key": []}), "does not say what it belongs to"),
+    "numbers": (lambda a: altered(a, {"numbers": {}}), "no checkpoint"),
+    "infinite": (lambda a: altered(a, {"numbers": {**numbers(a), "next_length": np.inf}}), "numbers are not finite"),
+    "counts": (lambda a: altered(a, {"numbers": {**numbers(a), "counts": ["x", 1, 2]}}), "not those of a fit"),
+}
+
+
+def numbers(arrays):
+    return json.loads(str(arrays["about"]))["numbers"]
+
+
+@pytest.mark.slow
+def test_checkpoints_that_are_damaged_or_forged_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "fit.npz"
+
+    def fit(max_iter):
+        return small(
+            max_iter=max_iter, early_stopping=False, embedding="orthonormal", solver=Solver(checkpoint=path)
+        ).fit(X, Y)
+
+    fit(2)
+    content = path.read_bytes()
+    with np.load(path) as file:
+        arrays = dict(file)
+    for change, said in CHECKPOINTS.values():
+        np.savez(path, allow_pickle=True, **change(arrays))
+        with pytest.raises(ValueError, match=rf"is no checkpoint of this version.*{said}|{said}.*of this version"):
+            fit(3)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="is no checkpoint of this version"):
+        fit(3)
+    np.savez_compressed(path, **arrays, more=np.zeros(10**6))
+    monkeypatch.setenv("SPARLOW_MAX_BYTES", "1e6")
+    with pytest.raises(ValueError, match="would grow to"):
+        fit(3)
+    path.write_bytes(content)
+    assert fit(3).n_iter_ == 3
+
+
 # ── words ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -305,6 +364,20 @@ def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinar
     words = ["--words", "8", "--components", "0", "--jobs", "1"]
     assert main(["features", data, "-o", str(tmp_path / "f.npz"), *words]) == 0
     assert np.load(tmp_path / "f.npz")["names"][0] == r"caf\xe9/x\xff0.png"
+
+
+def test_names_of_strangers_do_not_steer_the_terminal(tmp_path, capsys):
+    names = np.array(["\x1b[2Jone", "\x1b]0;two\x07", "\x9b3m"])
+    np.savez(tmp_path / "d\x1b[1m.npz", X=X[:90], y=names[Y[:90] % 3])
+    data, model = str(tmp_path / "d\x1b[1m.npz"), str(tmp_path / "m.sparlow")
+    assert main(["fit", data, "-o", model, *SMALL]) == 0
+    for words in (["inspect", model], ["predict", model, data], ["evaluate", model, data], ["fit", data]):
+        main(words)
+    assert main(["inspect", str(tmp_path / "\x1b[1mmissing")]) == 2
+    said = capsys.readouterr()
+    assert not set("\x1b\x07\x9b") & set(said.out + said.err)
+    assert r"\x1b[2Jone" in said.out
+    assert r"\x1b[1mmissing" in said.err
 
 
 # ── model files ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -376,8 +449,6 @@ def test_labels_priors_and_views_out_of_range_are_refused(tmp_path):
         elif change == "prior":
             object.__setattr__(model.prior_, "l1", -1.0)
         else:
-            from sparlow.views import Shifts
-
             model.views = Shifts(1, (9, 9))
         save_unchecked(model, path)
         with pytest.raises(ModelFileError, match="damaged"):
@@ -447,6 +518,57 @@ def test_trees_and_machines_of_scikit_learn_are_checked(tmp_path):
     save(machine, path)
     with pytest.raises(ModelFileError, match="support vector machine"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("image_shape", ("x", 8)),
+        ("image_shape", (10**6, 10**6)),
+        ("labels", "abc"),
+        ("feature_names", (1, 2)),
+        ("data", [1]),
+    ],
+)
+def test_what_stands_beside_a_model_is_checked(name, wrong, tmp_path):
+    save(models.ModelFile(TraceQuotient().fit(X, Y), **{name: wrong}), tmp_path / "m.sparlow")
+    with pytest.raises(ModelFileError, match=f"damaged.*{name}"):
+        load(tmp_path / "m.sparlow")
+
+
+@pytest.mark.slow
+def test_patches_and_scattering_out_of_range_are_refused(tmp_path):
+    path = tmp_path / "m.sparlow"
+    for wrong in ({"_epsilon": float("nan")}, {"_epsilon": -1.0}, {"_epsilon": "x"}, {"n_features_in_": 10**8}):
+        model = small(views=Patches()).fit(X, Y)
+        vars(model).update(wrong)
+        save_unchecked(model, path)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load(path)
+    for views in (
+        Patches(shape=(10**4, 10**4)),
+        Patches(size=5),
+        Patches(cells=2),
+        Shifts(1),
+        Patches(signs=False, root=False),
+    ):
+        model = small(views=Patches()).fit(X, Y)
+        model.views = views
+        save_unchecked(model, path)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load(path)
+    for name, wrong in (
+        ("J", 25),
+        ("J", 10**30),
+        ("L", 10**6),
+        ("image_shape_", (2**31, 2**31)),
+        ("output_shape_", (1, 1, 1)),
+    ):
+        chain = make_pipeline(Scattering(2, 4), TraceQuotient()).fit(X, Y)
+        setattr(chain[0], name, wrong)
+        save(chain, path)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load(path)
 
 
 def test_trusted_takes_types_and_names(tmp_path):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .files import replacing
+from .files import check_zip, replacing
 from .optimize import Memory, State
 from .problem import Objective, Refresh
 
@@ -52,17 +52,24 @@ class Checkpoint:
     numbers: dict[str, Any] | None = None
 
     @classmethod
-    def at(cls, path: str | pathlib.Path, key: Mapping[str, str]) -> Checkpoint:
-        """Return the checkpoint in a file, or an empty one if there is no file yet."""
+    def at(cls, path: str | pathlib.Path, key: Mapping[str, str], n_inputs: int) -> Checkpoint:
+        """Return the checkpoint in a file, or an empty one if there is no file yet; atoms have ``n_inputs`` features.
+
+        A file that was damaged or made by somebody else runs no code. What compiled loops would use is checked.
+        """
         path = pathlib.Path(path)
         if not path.exists():
             return cls(path, key)
         try:
+            check_zip(path)
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             about = json.loads(str(arrays.pop("about")))
             if about["format"] != _FORMAT:
                 raise ValueError(f"its format is {about['format']!r}")
+            if not isinstance(about["key"], dict):
+                raise ValueError("it does not say what it belongs to")
+            _check(arrays, about, n_inputs)
         except Exception as error:  # whatever a file of another kind provokes
             raise ValueError(
                 f"{path} is no checkpoint of this version: {error}. Remove it, or name another."
@@ -130,6 +137,34 @@ class Checkpoint:
             numbers["reason"],
         )
         return objective, [state], refresh
+
+
+_DICTIONARIES = ("anchor", "dictionary", "refresh_dictionary")
+_PROJECTIONS = ("projection", "refresh_projection")
+
+
+def _check(arrays: Mapping[str, Array], about: Mapping[str, Any], n_inputs: int) -> None:
+    """Refuse arrays and numbers that no fit has kept."""
+    shapes = set()
+    for name, array in arrays.items():
+        if array.dtype.char not in "fd" or array.ndim != 2 or not np.isfinite(array).all():
+            raise ValueError(f"its {name} must be a matrix of finite numbers")
+        if name in _DICTIONARIES:
+            if array.shape[1] != n_inputs or np.abs(np.linalg.norm(array.astype(float), axis=1) - 1).max() > 1e-3:
+                raise ValueError(f"its {name} must have atoms of {n_inputs} features and unit norm")
+            shapes.add(array.shape)
+    projections = {arrays[name].shape for name in _PROJECTIONS if name in arrays}
+    points = {array.shape for name, array in arrays.items() if name not in (*_DICTIONARIES, *_PROJECTIONS)}
+    if max(len(shapes), len(projections)) > 1 or not points <= shapes | projections:
+        raise ValueError("its arrays do not fit each other")
+    numbers = about["numbers"]
+    if numbers is not None:
+        kept = [numbers["next_length"], numbers["slope"] or 0.0, *numbers["counts"], *(numbers["refresh"] or ())]
+        kept += [value for row in numbers["rows"] for value in row.values()]
+        if len(numbers["counts"]) != 3 or not all(isinstance(number, (int, float)) for number in kept):
+            raise ValueError("its numbers are not those of a fit")
+        if not np.isfinite(kept[: len(kept) - sum(map(len, numbers["rows"]))]).all():
+            raise ValueError("its numbers are not finite")
 
 
 def _packed(name: str, point: Any) -> dict[str, Array]:

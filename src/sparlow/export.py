@@ -29,7 +29,7 @@ def _checked(
     for name, values in (("y", y), ("names", names)):
         if values is not None and len(values) != len(Z):
             raise ValueError(f"{name} must have one entry for each of the {len(Z)} rows of Z, got {len(values)}.")
-        words.append(None if values is None else [str(value) for value in np.asarray(values, object).tolist()])
+        words.append(None if values is None else [_utf8(value) for value in np.asarray(values, object).tolist()])
     if images is None:
         return Z, words[0], words[1], None
     pictures = np.asarray(images, dtype=float)
@@ -43,6 +43,11 @@ def _checked(
     low, high = (extreme(pictures, axis=(1, 2), keepdims=True) for extreme in (np.min, np.max))
     scaled = 255 * (pictures - low) / np.maximum(high - low, np.finfo(float).tiny)
     return Z, words[0], words[1], scaled.astype(np.uint8)
+
+
+def _utf8(value: Any) -> str:
+    """Return a word that can be written; names of files may hold bytes that are no UTF-8."""
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _png(picture: Array) -> bytes:

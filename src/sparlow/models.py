@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import hashlib
 import importlib.metadata
+import math
 import numbers
 import os
 import pathlib
@@ -77,6 +78,7 @@ _SHAPES: dict[type, dict[str, str]] = {
     DictionaryLearner: {"dictionary_": "rm", "components_": "rm"},
 }
 _COUNTS = {"n_features_in_": "m", "n_atoms_": "r", "n_components_": "l"}
+_MOST_PIXELS = 1 << 26  # of an image that samples are resized to
 _DIGEST = "sparlow.blake2b"  # the member of a file with the digest of all others
 
 
@@ -376,8 +378,6 @@ def _check_shapes(model: Any, shapes: dict[str, str]) -> None:
         whole = isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.ndim == 1
         if not whole or (len(labels) and not -1 <= labels.min() <= labels.max() < len(classes)):
             raise ValueError("the labels of the training samples must be whole numbers from -1 to the last class")
-    if getattr(model, "views", None) is not None:
-        model.views.maps(model.n_features_in_)
 
 
 def _check_tree(tree: Any) -> None:
@@ -411,11 +411,27 @@ def _checked(content: Any, path: pathlib.Path) -> ModelFile:
     try:
         held = ModelFile(**{name: content[name] for name in parts})
         _check_fitted(held.model)
-    except (KeyError, TypeError, NotFittedError) as error:
+        _check_beside(held)
+    except (KeyError, TypeError, ValueError, NotFittedError) as error:
         raise ModelFileError(f"{path} is damaged: {_brief(error)}.") from error
     if not isinstance(held.model, ESTIMATORS):
         raise ModelFileError(f"{path} holds a {type(held.model).__name__}, expected one of {_names(ESTIMATORS)}.")
     return held
+
+
+def _check_beside(held: ModelFile) -> None:
+    """Refuse what stands beside a model and is not what commands expect."""
+    shape, labels, names = held.image_shape, held.labels, held.feature_names
+    if shape is not None:
+        whole = isinstance(shape, tuple) and len(shape) == 2 and all(type(side) is int and side > 0 for side in shape)
+        if not whole or math.prod(shape) > _MOST_PIXELS:
+            raise ValueError(f"image_shape must be height and width, got {shape!r}")
+    if labels is not None and not (isinstance(labels, np.ndarray) and labels.ndim in (1, 2)):
+        raise ValueError("labels must be an array")
+    if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+        raise ValueError("feature_names must be words")
+    if not isinstance(held.data, dict) or not isinstance(held.version, str):
+        raise ValueError("data must be a dictionary, and version a word")
 
 
 def _names(kinds: Iterable[type]) -> str:

@@ -31,6 +31,8 @@ Array = NDArray[Any]
 
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
 _SAMPLE = 500  # samples that the contrast of patches is measured on
+_MOST_PATCHES = 1 << 14  # of an image
+_MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
 
 class Views(ABC):
@@ -85,7 +87,9 @@ class Views(ABC):
             raise ValueError(f"{name}: root needs signs, as the square root of a negative mean is not defined.")
         if not self.contrast >= 0:
             raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
-        maps = tuple(check_array(T, accept_sparse="csr", input_name="a matrix of views") for T in self.maps(m))
+        if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf):
+            raise ValueError(f"{name}: the norm that is added to that of views must be zero or more, got {epsilon!r}.")
+        maps = tuple(check_array(T, accept_sparse=("csr", "csc"), input_name="a matrix of views") for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
             raise ValueError(f"{name}.maps({m}) must give matrices of {m} rows, all of the same shape, got {shapes}.")
@@ -95,7 +99,7 @@ class Views(ABC):
         if self.root and weights.min() < 0:
             raise ValueError(f"{name}.weights({m}) must not be negative where root is on.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
-        stacked = sp.csr_array(sp.hstack([sp.csr_array(T) for T in maps]))
+        stacked = sp.csr_array(sp.hstack([sp.csc_array(T) for T in maps]))
         unit = self.unit and unit and not epsilon
         return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
 
@@ -143,6 +147,12 @@ class Bound:
     def n_cells(self) -> int:
         """The number of cells, C."""
         return 1 if self.weights is None else int(self.weights.shape[1])
+
+    def description(self) -> tuple[Any, ...]:
+        """Return numbers and arrays that differ where views do."""
+        matrices = [part for part in (self.maps, self.weights) if part is not None]
+        arrays = [array for part in matrices for array in (part.indptr, part.indices, part.data)]
+        return self.n_views, self.unit, self.epsilon, self.signs, self.root, *arrays
 
     def n_inputs(self, n_features: int) -> int:
         """Return q, the number of features of a view and of an atom."""
@@ -279,6 +289,11 @@ class Shifts(Views):
                 f"Shifts by {self.pixels} pixels move more than a quarter of pictures of {height} x {width} pixels out "
                 f"of sight: up to {far} make sense."
             )
+        if (1 + 8 * self.pixels) * n_features > _MOST_NUMBERS:
+            raise ValueError(
+                f"Shifts by {self.pixels} pixels make {1 + 8 * self.pixels} pictures of {height} x {width} pixels from "
+                "each one, which is too much: use fewer pixels or smaller pictures."
+            )
         ways = [way for way in itertools.product((-1, 0, 1), repeat=2) if way != (0, 0)]
         moves = [(down * by, right * by) for by in range(1, self.pixels + 1) for down, right in ways]
         place = np.arange(n_features).reshape(height, width, channels)
@@ -355,7 +370,7 @@ class Patches(Views):
         if self.root and not self.signs:
             raise ValueError("root needs signs: the square root of a negative mean is not defined.")
 
-    def maps(self, n_features: int) -> tuple[sp.csr_array, ...]:
+    def maps(self, n_features: int) -> tuple[sp.csc_array, ...]:
         """Return one matrix (m, size² · channels) for each patch, row by row."""
         grid = self.grid(n_features)
         inside = np.arange(n_features).reshape(grid.height, grid.width, grid.channels)
@@ -367,7 +382,7 @@ class Patches(Views):
             source = place[top : top + grid.size, left : left + grid.size].ravel()
             target = np.flatnonzero(source >= 0)
             shape = (n_features, grid.size**2 * grid.channels)
-            out.append(sp.csr_array((np.ones(len(target)), (source[target], target)), shape=shape))
+            out.append(sp.csc_array((np.ones(len(target)), (source[target], target)), shape=shape))
         return tuple(out)
 
     def weights(self, n_features: int) -> sp.csr_array:
@@ -391,8 +406,15 @@ class Patches(Views):
         margin = 0 if self.padding == "none" else size // 2
         tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
         cells = np.atleast_1d((4 if shorter < 24 else 6) if self.cells is None else self.cells)
-        most = min(len(tops), len(lefts))
-        return Grid(height, width, channels, size, margin, tops, lefts, tuple(min(int(side), most) for side in cells))
+        most, count = min(len(tops), len(lefts)), len(tops) * len(lefts)
+        sides = tuple(min(int(side), most) for side in cells)
+        n_cells = sum(side**2 for side in sides)
+        if count > _MOST_PATCHES or max(n_features, count * size**2 * channels, count * n_cells) > _MOST_NUMBERS:
+            raise ValueError(
+                f"Patches would cut {count} patches of {size} x {size} pixels from each image of {height} x {width}, "
+                f"for {n_cells} cells, which is too much: raise stride, or use fewer cells or smaller images."
+            )
+        return Grid(height, width, channels, size, margin, tuple(tops), tuple(lefts), sides)
 
 
 @dataclass(frozen=True)
@@ -409,9 +431,9 @@ class Grid:
     cells: tuple[int, ...]
 
 
-def _places(last: int, stride: int) -> tuple[int, ...]:
+def _places(last: int, stride: int) -> range:
     """Return 0, stride, … up to ``last``, shifted so that what is left over is equal at both ends."""
-    return tuple(range((last % stride) // 2, last + 1, stride))
+    return range((last % stride) // 2, last + 1, stride)
 
 
 def _bilinear(n_places: int, cells: int) -> Array:

@@ -15,6 +15,13 @@ from typing import Any
 import numpy as np
 
 OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+# names of strangers must not move the cursor, clear the screen or rename the window
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+
+
+def harmless(text: str) -> str:
+    """Return a text with its control characters, but line ends and tabs, written as escapes."""
+    return text.translate(_CONTROLS)
 
 
 class UserError(Exception):
@@ -61,32 +68,32 @@ class Terminal:
             silent, stage = time.monotonic() - told, self._stage
             if stage and silent >= (self.PATIENCE if stage != shown else again):
                 still = f" (still, after {silent:.0f} s)" if stage == shown else ""
-                print(f"sparlow: {stage} …{still}", file=sys.stderr, flush=True)
+                print(harmless(f"sparlow: {stage} …{still}"), file=sys.stderr, flush=True)
                 told, again, shown = time.monotonic(), 30.0 if stage == shown else 10.0, stage
 
     def result(self, payload: dict[str, Any], text: str) -> None:
         """Print the outcome of a command, for scripts or for people."""
         shown = json.dumps(plain(payload), indent=2, allow_nan=False) if self.as_json else text
         coding = sys.stdout.encoding or "utf-8"
-        print(shown.encode(coding, "backslashreplace").decode(coding), flush=True)
+        print(harmless(shown).encode(coding, "backslashreplace").decode(coding), flush=True)
 
     def note(self, text: str) -> None:
         """Print what is going on, on a terminal."""
         if self.lively:
-            print(text, file=sys.stderr, flush=True)
+            print(harmless(text), file=sys.stderr, flush=True)
 
     def tell(self, text: str) -> None:
         """Print a choice that was made for the user, unless quiet."""
         if not self.quiet:
-            print(f"sparlow: {text}", file=sys.stderr, flush=True)
+            print(harmless(f"sparlow: {text}"), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
         """Print what someone should know, in any case."""
-        print(f"sparlow: warning: {text}", file=sys.stderr, flush=True)
+        print(harmless(f"sparlow: warning: {text}"), file=sys.stderr, flush=True)
 
     def error(self, text: str) -> None:
         """Print why a command ends here."""
-        print(f"sparlow: error: {text}", file=sys.stderr, flush=True)
+        print(harmless(f"sparlow: error: {text}"), file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:

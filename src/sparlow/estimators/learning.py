@@ -157,13 +157,13 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
     solver = dataclasses.replace(setup.solver, checkpoint=None)
     settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
     settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
-    settings += [setup.views.n_views, setup.views.epsilon, setup.max_iter if setup.stopping else None]
+    settings += [*setup.views.description(), setup.max_iter if setup.stopping else None]
     key = {
         "samples": digest_of_samples(samples),
         "labels": digest(labels.bound, labels.weights),
         "settings": digest(*settings),
     }
-    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
 
 
 _TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps

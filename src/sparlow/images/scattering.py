@@ -258,8 +258,8 @@ class Scattering(TransformerMixin, BaseEstimator):
         Logarithm (base 2) of the averaging scale. Wavelets have the scales 2^0 … 2^(J − 1). Images must have at least
         2^J pixels on each side.
     L : int, default=8
-        Number of angles of the wavelets, between 0 and π. The kernel computes eight angles at a time, so multiples of
-        eight use it best.
+        Number of angles of the wavelets, between 0 and π; at most 128. The kernel computes eight angles at a time, so
+        multiples of eight use it best.
     max_order : {0, 1, 2}, default=2
         Highest order of the coefficients.
     shape : (int, int), optional
@@ -316,8 +316,8 @@ class Scattering(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "J": [Interval(Integral, 1, None, closed="left")],
-        "L": [Interval(Integral, 1, None, closed="left")],
+        "J": [Interval(Integral, 1, 30, closed="both")],
+        "L": [Interval(Integral, 1, 128, closed="both")],
         "max_order": [Interval(Integral, 0, 2, closed="both")],
         "shape": ["array-like", None],
         "log": ["boolean", Interval(Real, 0, None, closed="neither")],
@@ -359,6 +359,12 @@ class Scattering(TransformerMixin, BaseEstimator):
         """
         X, stack = self._rows(X, reset=True)
         self.image_shape_ = self._image_shape(X.shape[1], stack)
+        self._check_scale()
+        self.output_shape_ = self._network(X.dtype).output_shape
+        return self
+
+    def _check_scale(self) -> None:
+        """Refuse a scale that is larger than the images."""
         smallest = min(self.image_shape_)
         if smallest < 2**self.J:
             most = smallest.bit_length() - 1
@@ -367,8 +373,16 @@ class Scattering(TransformerMixin, BaseEstimator):
                 f"J={self.J} needs images of at least {2**self.J} × {2**self.J} pixels, got "
                 f"{self.image_shape_[0]} × {self.image_shape_[1]} (height × width); {advice}."
             )
-        self.output_shape_ = self._network(X.dtype).output_shape
-        return self
+
+    def _check_sound(self) -> None:
+        """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
+        sides = self.image_shape_
+        whole = isinstance(sides, tuple) and len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
+        if not whole or math.prod(sides) != self.n_features_in_:
+            raise ValueError(f"image_shape_={sides!r} does not fit {self.n_features_in_} pixels.")
+        self._check_scale()
+        if tuple(self.output_shape_) != self._network(np.float64).output_shape:
+            raise ValueError(f"output_shape_={self.output_shape_!r} does not fit images of {sides} pixels.")
 
     def transform(self, X: Any) -> Array:
         """Return the scattering coefficients of each image.
