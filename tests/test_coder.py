@@ -23,6 +23,18 @@ def grams(monkeypatch):
     return made
 
 
+def test_a_coder_of_other_atoms_gives_what_the_functions_give():
+    samples, D = cases.gaussian(N, M, R)
+    other = np.roll(D, 1, axis=1)
+    coder = Coder(D, ElasticNet(0.1))
+    before = coder.encode(samples)
+    moved = coder.at(other)
+    codes = encode(samples, other, ElasticNet(0.1))
+    np.testing.assert_array_equal(moved.codes(samples).toarray(), codes.toarray())
+    np.testing.assert_array_equal(moved.costs(samples, codes), coding.objective(samples, other, ElasticNet(0.1), codes))
+    np.testing.assert_array_equal(coder.encode(samples).toarray(), before.toarray())
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("prior", cases.PRIORS)

@@ -9,6 +9,7 @@ unit-norm rows of D (r, m), codes are sparse Φ (n, r).
 
 from __future__ import annotations
 
+import copy
 import numbers
 from collections.abc import Callable
 from typing import Any
@@ -128,6 +129,12 @@ class Coder:
             )
         return self.slope(X, codes, gradient_entries(gradient, codes))
 
+    def at(self, dictionary: Array) -> Coder:
+        """Return a coder like this one for as many other atoms, known to be sound: for learners, which move atoms."""
+        other = copy.copy(self)
+        other.dictionary, other._atoms = dictionary, {}
+        return other
+
     def codes(self, X: Any, start: sp.csr_array | None = None, n_jobs: int | None = None) -> sp.csr_array:
         """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
         n, r = X.shape[0], len(self.dictionary)
@@ -188,6 +195,16 @@ class Coder:
             if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
                 return dense_products(X, atoms.D, codes, Q, threads, parts)
             return sparse_products(X, atoms.D, codes, Q, threads)
+
+    def costs(self, X: Any, codes: sp.csr_array) -> Array:
+        """Return the objective of each sample; samples and codes are known to be sound. See :func:`objective`."""
+        D = self.dictionary.astype(X.dtype, copy=False)
+        penalties = map_codes(self.prior.compiled()[0], codes, self.prior)
+        totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
+        for rows in chunks(X.shape[0], max(D.shape)):
+            residual = dense_chunk(X, rows, D) - codes[rows] @ D
+            totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
+        return np.where(_infeasible(self.prior, codes), np.inf, totals)
 
     def _checked(self, X: Any) -> Any:
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
@@ -326,15 +343,7 @@ def objective(
     """Return ½‖x − φD‖² + Σⱼ g(φⱼ) of each sample, shape (n,)."""
     coder = Coder(dictionary, prior)
     X = coder._checked(X)
-    D = coder.dictionary.astype(X.dtype, copy=False)
-    codes = _csr(codes, "codes", (X.shape[0], D.shape[0]), D.dtype)
-    value = prior.compiled()[0]
-    penalties = map_codes(value, codes, prior)
-    totals = np.array(sp.csr_array((penalties, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)).ravel()
-    for rows in chunks(X.shape[0], max(D.shape)):
-        residual = dense_chunk(X, rows, D) - codes[rows] @ D
-        totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
-    return np.where(_infeasible(prior, codes), np.inf, totals)
+    return coder.costs(X, _csr(codes, "codes", (X.shape[0], len(coder.dictionary)), X.dtype))
 
 
 def optimality_gap(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from . import _kernels
 from .checks import check_array
 from .parallel import Threads, chunks, frozen
-from .priors import Prior, checked_numbers
+from .priors import Prior
 
 Array = NDArray[Any]
 
@@ -64,9 +64,10 @@ def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
 
 
 def map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:
-    """Return a scalar function of the prior, of each stored code."""
+    """Return a scalar function of the prior, which a coder has checked, of each stored code."""
     indices = codes.indices.astype(np.int32, copy=False)
-    return _kernels.map_scalar(function, *frozen(codes.data, indices), checked_numbers(prior, codes.shape[1])[0])
+    parameters = np.array(prior.parameters(codes.shape[1]), dtype=np.float64).ravel()
+    return _kernels.map_scalar(function, *frozen(codes.data, indices), parameters)
 
 
 def rows_of(matrix: sp.csr_array, rows: slice, data: Array | None = None) -> tuple[Array, Array, Array]:

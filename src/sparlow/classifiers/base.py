@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import validate_data
-from ..dictionaries import check_samples, distinct_rows, unit_samples
+from ..dictionaries import check_samples, class_union, distinct_rows, ksvd, samples, unit_samples
 from ..labels import refuse_mixture
 from ..parallel import one_blas_thread
 
@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
 _ATOMS_PER_CLASS = 10
+_FIRST_ITERATIONS = 5  # of K-SVD, for a dictionary that is learned further
 
 
 class DictionaryClassifier(ClassifierMixin, BaseEstimator):
@@ -100,6 +101,18 @@ def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = _AT
     if n_atoms is not None:
         return n_atoms
     return sum(min(per_class, max(1, len(distinct_rows(X[labels == c])))) for c in range(labels.max() + 1))
+
+
+def first_dictionary(
+    X: Array, labels: Array, n_atoms: int, random_state: Any, n_jobs: int | None
+) -> tuple[Array, Array]:
+    """Return a dictionary to learn from, and the class of each atom: K-SVD of each class, from random samples."""
+
+    def learn(X: Array, n_atoms: int, random_state: Any) -> Array:
+        start = samples(X, n_atoms, random_state=random_state)
+        return ksvd(X, n_atoms, start=start, n_iter=_FIRST_ITERATIONS)
+
+    return class_union(X, labels, n_atoms, learn, random_state=random_state, n_jobs=n_jobs)
 
 
 def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:

@@ -14,11 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..coding import encode, pullback
-from ..dictionaries import class_union, ksvd
 from ..graphs import neighbours
 from ..parallel import one_blas_thread
 from ..priors import ElasticNet
-from .base import Array, DictionaryClassifier, atoms_for, class_means, one_hot, ridge
+from .base import Array, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
 from .tddl import moved_atoms
 
 _NEIGHBOURS = 5
@@ -223,7 +222,7 @@ class BMDDL(DictionaryClassifier):
         rng = check_random_state(self.random_state)
         H = one_hot(labels, len(self.classes_), X.dtype)
         n_atoms = atoms_for(self.n_atoms, X, labels)
-        D, _ = class_union(X, labels, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
+        D, _ = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         at = self._level(X, labels, H, D)
         costs, step = [at.cost], _FIRST_STEP
         for iteration in range(self.max_iter):

@@ -10,9 +10,8 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..dictionaries import class_union, ksvd
 from ..parallel import one_blas_thread
-from .base import atoms_for, one_hot
+from .base import atoms_for, first_dictionary, one_hot
 from .stacked import StackedKSVD
 
 
@@ -124,7 +123,7 @@ class DKSVD(StackedKSVD):
         X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
         n_atoms = atoms_for(self.n_atoms, X, labels)
-        D, _ = class_union(X, labels, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
+        D, _ = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         scale = np.sqrt(self.gamma)
         targets = scale * one_hot(labels, len(self.classes_), X.dtype)
         self.dictionary_, part = self._learn(X, targets.astype(X.dtype), D, self.beta, rng)

@@ -12,10 +12,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..coding import encode, objective
-from ..dictionaries import class_union, ksvd
 from ..parallel import one_blas_thread
 from ..priors import ElasticNet
-from .base import Array, DictionaryClassifier, atoms_for, class_means
+from .base import Array, DictionaryClassifier, atoms_for, class_means, first_dictionary
 from .src import class_residuals
 
 
@@ -142,7 +141,7 @@ class FDDL(DictionaryClassifier):
         X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
         n_atoms = atoms_for(self.n_atoms, X, labels)
-        D, places = class_union(X, labels, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
+        D, places = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         self.atom_classes_ = self.classes_[places]
         own = labels[:, None] == places
         codes = np.zeros((len(X), n_atoms), X.dtype)
@@ -165,18 +164,24 @@ class FDDL(DictionaryClassifier):
     def _coded(self, X: Array, D: Array, codes: Array, own: Array, labels: Array, steps: int = 15) -> Array:
         """Return the codes of all samples after some accelerated proximal gradients."""
         K = self._curvature(D)
-        linear = (1 + own.astype(X.dtype)) * (X @ D.T)
         rate = 1 / (_largest_eigenvalue(K) + 2 * self.fisher)
+        # A gradient step is linear in the codes: of ½(tr S_W − tr S_B + ‖Φ‖²) the gradient is
+        # (φ − m_c) − (m_c − m) + φ = 2φ − 2m_c + m.
+        step = np.eye(len(K), dtype=X.dtype) * X.dtype.type(1 - 2 * rate * self.fisher) - rate * K
+        towards = rate * (1 + own.astype(X.dtype)) * (X @ D.T)
+        threshold = rate * self.l1
         ahead, momentum = codes, 1.0
         for _ in range(steps):
-            means = class_means(ahead, labels)[labels]
-            # of ½(tr S_W − tr S_B + ‖Φ‖²): (φ − m_c) − (m_c − m) + φ
-            fisher = 2 * ahead - 2 * means + ahead.mean(axis=0)
-            moved = ahead - rate * (ahead @ K - linear + self.fisher * fisher)
-            new = np.sign(moved) * np.maximum(np.abs(moved) - rate * self.l1, 0)
+            means = rate * self.fisher * (2 * class_means(ahead, labels) - ahead.mean(axis=0))
+            moved = ahead @ step
+            moved += towards
+            moved += means[labels]
+            moved -= np.clip(moved, -threshold, threshold)
             following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = new + ((momentum - 1) / following) * (new - codes)
-            codes, momentum = new, following
+            ahead = moved - codes
+            ahead *= (momentum - 1) / following
+            ahead += moved
+            codes, momentum = moved, following
         return codes
 
     def _atoms(self, X: Array, D: Array, codes: Array, own: Array) -> Array:

@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..dictionaries import class_union, ksvd, omp
+from ..dictionaries import omp
 from ..parallel import one_blas_thread
-from .base import atoms_for, one_hot, ridge
+from .base import atoms_for, first_dictionary, one_hot, ridge
 from .stacked import StackedKSVD
 
 
@@ -21,10 +20,14 @@ class LCKSVD(StackedKSVD):
     """min ‖X − ΦD‖² + α‖Q − ΦA‖² + β‖H − ΦW‖², at most T nonzeros per code: codes alike within a class (LC-KSVD2).
 
     Q (n, r) marks the atoms of each sample's class, H (n, c) its class. It is K-SVD of the rows [X, √α Q, √β H], begun
-    with a dictionary for each class and with A and W by ridge regression. A new sample gets the class of the largest
-    entry of φW. This W is learned anew, by ridge regression on codes that do not know the labels, as those of new
-    samples do not. The W of the joint problem, which the paper takes, is less accurate: on faces by 1 to 15 points, for
-    weights α, β of 0.001 to 240.
+    with a dictionary for each class and with A and W by ridge regression. All samples of a class have the same row of
+    [√α Q, √β H], of norm √(α + β), and rows of different classes are orthogonal. So there is an isometry to the rows
+    [X, √(α + β) H], over which the dictionary is learned: only the sum of the weights matters, as Kviatkovsky et al.
+    show.
+
+    A new sample gets the class of the largest entry of φW. This W is learned anew, by ridge regression on codes that do
+    not know the labels, as those of new samples do not. The W of the joint problem, which the paper takes, is less
+    accurate: on faces by 1 to 15 points, for weights α, β of 0.001 to 240.
 
     Parameters
     ----------
@@ -33,7 +36,8 @@ class LCKSVD(StackedKSVD):
     n_nonzero : int, default=20
         T, the most nonzeros of a code.
     alpha, beta : float
-        Weights of the two terms, relative to samples of unit norm; Q and H have rows of unit norm.
+        Weights of the two terms, relative to samples of unit norm; Q and H have rows of unit norm. Only their sum
+        matters.
     max_iter : int, default=10
         Iterations of K-SVD.
     random_state : int or RandomState, optional
@@ -62,6 +66,9 @@ class LCKSVD(StackedKSVD):
     ----------
     Z. Jiang, Z. Lin, L. S. Davis: Label consistent K-SVD: learning a discriminative dictionary for recognition. IEEE
     Transactions on Pattern Analysis and Machine Intelligence 35(11), 2013.
+
+    I. Kviatkovsky, M. Gabel, E. Rivlin, I. Shimshoni: On the equivalence of the LC-KSVD and the D-KSVD algorithms. IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 39(2), 2017.
 
     Examples
     --------
@@ -125,10 +132,8 @@ class LCKSVD(StackedKSVD):
         X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
         n_atoms = atoms_for(self.n_atoms, X, labels)
-        D, atom_classes = class_union(X, labels, n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
-        Q = normalize((labels[:, None] == atom_classes).astype(X.dtype))
+        D, _ = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         H = one_hot(labels, len(self.classes_), X.dtype)
-        targets = np.hstack([np.sqrt(self.alpha) * Q, np.sqrt(self.beta) * H]).astype(X.dtype)
-        self.dictionary_, _ = self._learn(X, targets, D, 1.0, rng)
+        self.dictionary_, _ = self._learn(X, X.dtype.type(np.sqrt(self.alpha + self.beta)) * H, D, 1.0, rng)
         self.classifier_ = ridge(omp(X, self.dictionary_, self.n_nonzero, n_jobs=self.n_jobs), H, 1.0)
         return self

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from ..coding import encode, objective
+from ..coding import Coder, encode
 from ..parallel import Threads
 from ..priors import Prior
 from .atoms import Array, Callback, check_count, check_samples, first_atoms, renew
@@ -177,13 +177,14 @@ class _Stream:
     def learn(self, memory: Memory, callback: Callback | None) -> Array:
         D = self.D.astype(np.float64)
         costs = np.empty(self.X.shape[0])
+        coder = Coder(self.D, self.prior, tol=_TOL, n_jobs=self.n_jobs)
         with Threads(1):  # holds BLAS to one thread also between the calls of encode
             for iteration in range(1, self.n_iter + 1):
                 energy = np.zeros(len(D))
                 for rows in batches(self.X.shape[0], self.size, self.rng):
-                    x, atoms = self.X[rows], D.astype(self.D.dtype)
-                    codes = encode(x, atoms, self.prior, tol=_TOL, n_jobs=self.n_jobs)
-                    costs[rows] = objective(x, atoms, self.prior, codes)
+                    x, coder = self.X[rows], coder.at(D.astype(self.D.dtype))
+                    codes = coder.codes(x)
+                    costs[rows] = coder.costs(x, codes)
                     energy += np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
                     memory.update(D, x, codes)
                 fewest, worst = _UNUSED * float(energy.mean()), np.argsort(-costs, kind="stable")
