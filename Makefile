@@ -85,18 +85,24 @@ wheel: $(DEV)
 	  && rm -rf $$place && echo "── $$file runs the lines of the README" || exit 1; \
 	done
 
-# the fast tests with the lowest versions that pyproject.toml allows, and with the newest, for each Python found
-PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do command -v python$$v; done)
+# every test with the lowest versions that pyproject.toml allows, and with the newest, for each Python found, those of
+# pyenv too; make matrix TESTS=fast leaves out the slow ones, VERSIONS=lowest the newest versions
+PYTHONS  ?= $(shell for v in 11 12 13 14; do for p in python3.$$v $(HOME)/.pyenv/versions/3.$$v.*/bin/python; do \
+              $$p -c 'import sys; print(sys.executable)' 2>/dev/null && break; done; done; true)
+VERSIONS ?= lowest newest
+TESTS    ?= all
 matrix:
 	@test -n "$(PYTHONS)" || { echo "No python3.11 to python3.14 was found; name them: make matrix PYTHONS='/path/python3.12'"; exit 1; }
-	@for python in $(PYTHONS); do for versions in lowest newest; do \
-	  name=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$$versions; place=.matrix/$$name; \
-	  echo "── $$name"; mkdir -p .matrix && $$python -m venv $$place && : > $$place/constraints.txt \
+	@for python in $(PYTHONS); do for versions in $(VERSIONS); do \
+	  name=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$$versions; place=$(CURDIR)/.matrix/$$name; \
+	  echo "── $$name, $(TESTS) tests"; mkdir -p .matrix && $$python -m venv $$place && : > $$place/constraints.txt \
 	  && if [ $$versions = lowest ]; then $$place/bin/python tests/lowest.py > $$place/constraints.txt; fi \
 	  && $$place/bin/python -m pip install --quiet --progress-bar off --constraint $$place/constraints.txt --editable ".[dev]" \
-	  && NUMBA_CACHE_DIR=$$place/kernels $$place/bin/python -m pytest -q -m "not slow" --numprocesses 2 --dist worksteal tests \
+	  && NUMBA_CACHE_DIR=$$place/kernels $$place/bin/python -m pytest -q -p no:cacheprovider \
+	       $(if $(filter fast,$(TESTS)),-m "not slow") --numprocesses 2 --dist loadfile \
 	  || exit 1; \
 	done; done
+	@echo "── all versions passed: $(VERSIONS) for $(PYTHONS)"
 
 bench: $(DEV)
 	@$(BIN)/python benchmarks/coding.py

@@ -2,9 +2,10 @@
 
     python -m benchmarks.interruptions --times 20
 
-``fit``, ``features --cache``, ``transform``, ``report``, ``save`` and the evidence are ended by SIGKILL, by SIGINT, and
-by a disk that is full (a small file system in memory, which only root can make). An earlier result stands at the place
-of the output. After each stop
+``fit`` with its checkpoint, ``features --cache``, ``transform``, ``report``, ``save`` and the evidence are ended by
+SIGKILL, by SIGINT, and by a disk that is full (a small file system in memory, which only root can make). An earlier
+result stands at the place of the output. Each run is the copy of a process that has imported all it needs, so that it
+is stopped at its work. Rows are kept; a run that was stopped goes on. After each stop
 
 - the earlier result is still there, or a new one that is complete;
 - no file is half written, and none is left over after SIGINT and a full disk;
@@ -15,7 +16,9 @@ of the output. After each stop
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -25,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,17 +36,84 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sparlow import load
+import evidence.__main__ as evidence
+from sparlow import load, save
+from sparlow.app import main as main_command
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "interruptions.json"
-ROOT = pathlib.Path(__file__).parent.parent
-SMALL = ["--n-atoms", "100", "--max-iter", "3", "--jobs", "1", "--quiet"]
-SAVE = "import sys; from sparlow import load, save; m = load(sys.argv[1]); [save(m, sys.argv[2]) for _ in range(30)]"
+RESULTS = pathlib.Path(__file__).parent / "results" / "interruptions.jsonl"
+SMALL = ["--whole", "--n-atoms", "60", "--max-iter", "5", "--no-early-stopping", "--embedding", "orthonormal"]
+SMALL += ["--jobs", "1", "--quiet"]
 HOWS = ("SIGKILL", "SIGINT", "full disk")
+PATIENCE = 300  # seconds until a run counts as one that does not end
 
 
-def command(*words: Any) -> list[str]:
-    return [sys.executable, "-m", "sparlow.app", *map(str, words)]
+def save_often(source: str, target: str) -> int:
+    """Save a model again and again; say why it cannot be."""
+    model = load(source)
+    try:
+        for _ in range(10):
+            save(model, target)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def call(words: list[str]) -> int:
+    """Run a command in this process."""
+    what, *rest = words
+    if what == "save":
+        return save_often(*rest)
+    return evidence.main(rest) if what == "evidence" else main_command(rest)
+
+
+def begun(words: list[str], said: pathlib.Path) -> int:
+    """Begin a command in a copy of this process; return its number."""
+    number = os.fork()
+    if number:
+        return number
+    code = 99
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with said.open("wb") as file, open(os.devnull, "wb") as nothing:
+            os.dup2(file.fileno(), 2)
+            os.dup2(nothing.fileno(), 1)
+        code = call(words)
+        sys.stderr.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(code)
+
+
+def ended(number: int, within: float) -> int | None:
+    """Wait for a process; return its exit code, minus the signal that ended it, or None if it still runs."""
+    until = time.monotonic() + within
+    while True:
+        done, status = os.waitpid(number, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.005)
+
+
+def run(words: list[str], how: str | None = None, after: float = 0.0) -> tuple[int, str]:
+    """Run a command, to its end or until it is stopped after some seconds; return its exit code and what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = pathlib.Path(folder) / "said"
+        number = begun(words, said)
+        code = ended(number, PATIENCE if how is None else after)
+        if code is None and how is not None:
+            os.kill(number, getattr(signal, how))
+            code = ended(number, PATIENCE)
+        if code is None:
+            os.kill(number, signal.SIGKILL)
+            os.waitpid(number, 0)
+            return -99, "it did not end"
+        return code, said.read_text(errors="replace") if said.exists() else ""
 
 
 class Place:
@@ -57,14 +128,13 @@ class Place:
             (self.pictures / str(number % 2)).mkdir(parents=True, exist_ok=True)
             picture = rng.integers(256, size=(96, 96)).astype(np.uint8)
             Image.fromarray(picture).save(self.pictures / str(number % 2) / f"{number}.png")
-        done(command("fit", self.data, "-o", self.model, *SMALL))
+        done(["sparlow", "fit", str(self.data), "-o", str(self.model), *SMALL])
 
 
-def done(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, **options)
-    if ended.returncode:
-        raise RuntimeError(f"{words}: {ended.stderr}")
-    return ended
+def done(words: list[str]) -> None:
+    """Run a command here, which loads what its copies will need."""
+    if call(words):
+        raise RuntimeError(f"{words} failed")
 
 
 class Task:
@@ -106,32 +176,42 @@ def rows(path: pathlib.Path) -> Any:
     return np.array([json.dumps(found[key]) for key in sorted(found)])
 
 
+def words(*parts: Any) -> list[str]:
+    return list(map(str, parts))
+
+
 TASKS = {
-    "fit": Task(lambda place, out: command("fit", place.data, "-o", out, *SMALL), "m.sparlow", embedding),
+    "fit": Task(
+        lambda place, out: words(
+            "sparlow", "fit", place.data, "-o", out, "--checkpoint", out.parent / "steps.npz", *SMALL
+        ),
+        "m.sparlow",
+        embedding,
+    ),
     "transform": Task(
-        lambda place, out: command("transform", place.model, place.data, "-o", out, "--quiet"), "z.npy", array
+        lambda place, out: words("sparlow", "transform", place.model, place.data, "-o", out, "--quiet"), "z.npy", array
     ),
     "report": Task(
-        lambda place, out: command(
-            "report", place.model, place.data, "-o", out, "--no-rivals", "--classifiers", "1NN", "--quiet"
+        lambda place, out: words(
+            *("sparlow", "report", place.model, place.data, "-o", out, "--no-rivals", "--classifiers", "1NN", "--quiet")
         ),
         "r.html",
         page,
     ),
-    "save": Task(lambda place, out: [sys.executable, "-c", SAVE, str(place.model), str(out)], "s.sparlow", embedding),
+    "save": Task(lambda place, out: words("save", place.model, out), "s.sparlow", embedding),
     "features": Task(
-        lambda place, out: command(
-            *("features", place.pictures, "-o", out, "--words", "32", "--components", "0", "--jobs", "1"),
+        lambda place, out: words(
+            *("sparlow", "features", place.pictures, "-o", out, "--words", "32", "--components", "0", "--jobs", "1"),
             *("--cache", out.parent / "cache", "--quiet"),
         ),
         "f.npz",
         features,
     ),
     "evidence": Task(
-        lambda place, out: [
-            *(sys.executable, "-m", "evidence", "run", "table1", "--on", "digits", "--quick", "--output", str(out)),
+        lambda place, out: words(
+            *("evidence", "run", "table1", "--on", "digits", "--quick", "--threads", "1", "--output", out),
             *("--methods", "PCA", "raw pixels"),
-        ],
+        ),
         "rows",
         rows,
     ),
@@ -152,21 +232,6 @@ def small_disk(size: int) -> Iterator[pathlib.Path | None]:
         if mounted:
             subprocess.run(["umount", "-l", str(folder)], check=False)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def stopped(words: list[str], how: str, after: float) -> tuple[int, str]:
-    """Run a command, end it after some seconds, and return its exit code and what it said."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(after)
-    if process.poll() is None:
-        process.send_signal(getattr(signal, how))
-    try:
-        said = process.communicate(timeout=120)[1]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return -99, "it did not end within two minutes"
-    return process.returncode, said
 
 
 def leftovers(folder: pathlib.Path) -> list[str]:
@@ -190,15 +255,14 @@ def trial(task: Task, how: str, place: Place, truth: Any, duration: float, rng: 
         if task.output != "rows":
             out.write_bytes(earlier)
         if how == "full disk":
-            ended = subprocess.run(task.words(place, out), capture_output=True, text=True, check=False, cwd=ROOT)
-            code, said = ended.returncode, ended.stderr
-            if code and "Traceback" in said and "could not be written" not in said:
-                complaints.append(f"a raw error: {said.strip().splitlines()[-1][:200]}")
+            code, said = run(task.words(place, out))
+            if code and ("Traceback" in said or "could not be written" not in said):
+                complaints.append(f"a raw error: {said.strip()[-200:]}")
         else:
-            row["after"] = round(float(rng.uniform(0.2, 1.0) * duration), 2)
-            code, said = stopped(task.words(place, out), how, row["after"])
-            if code == -99:
-                complaints.append(said)
+            row["after"] = round(float(rng.uniform(0.0, 1.0) * duration), 3)
+            code, said = run(task.words(place, out), how, row["after"])
+        if code == -99:
+            complaints.append(said)
         row["code"] = code
         if how != "SIGKILL" and leftovers(folder):
             complaints.append(f"left over: {leftovers(folder)}")
@@ -211,9 +275,9 @@ def trial(task: Task, how: str, place: Place, truth: Any, duration: float, rng: 
             complaints += sound(task, out, None)
         if how == "full disk":  # make room, and go on
             subprocess.run(["mount", "-o", "remount,size=1g", str(folder)], check=False)
-        again = subprocess.run(task.words(place, out), capture_output=True, text=True, check=False, cwd=ROOT)
-        if again.returncode:
-            complaints.append(f"the next run failed: {again.stderr.strip()[-200:]}")
+        code, said = run(task.words(place, out))
+        if code:
+            complaints.append(f"the next run failed: {said.strip()[-200:]}")
         else:
             complaints += sound(task, out, truth)
         return {**row, "complaints": complaints}
@@ -233,31 +297,35 @@ def sound(task: Task, path: pathlib.Path, truth: Any) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no trial after so many")
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
-    known = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+    lines = arguments.output.read_text().splitlines() if arguments.output.exists() else []
+    counts = collections.Counter((row["task"], row["how"]) for row in map(json.loads, lines))
+    began, complaints = time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         place = Place(pathlib.Path(folder))
         for name in arguments.tasks:
             task = TASKS[name]
-            out = pathlib.Path(folder) / f"truth-{name}" / task.output
-            out.parent.mkdir()
-            began = time.perf_counter()
-            done(task.words(place, out))
-            duration, truth = time.perf_counter() - began, task.read(out)
-            known[name] = []
-            for how in HOWS:
-                for _ in range(arguments.times):
-                    row = trial(task, how, place, truth, duration, rng)
-                    known[name].append(row)
-                    if row["complaints"]:
-                        print(name, json.dumps(row), flush=True)
-                print(f"{name}, {how}: {arguments.times} times, {duration:.1f} s each", flush=True)
-            arguments.output.write_text(json.dumps(known) + "\n")
-    return int(any(row["complaints"] for part in known.values() for row in part))
+            for part in ("warm", "truth"):
+                out = pathlib.Path(folder) / f"{part}-{name}" / task.output
+                out.parent.mkdir()
+                started = time.perf_counter()
+                done(task.words(place, out)) if part == "warm" else run(task.words(place, out))
+            duration, truth = time.perf_counter() - started, task.read(out)
+            for how, number in itertools.product(HOWS, range(arguments.times)):
+                if number < counts[name, how] or time.perf_counter() - began > arguments.seconds:
+                    continue
+                rng = np.random.default_rng([number, HOWS.index(how), list(TASKS).index(name)])
+                row = {"task": name, **trial(task, how, place, truth, duration, rng), "duration": round(duration, 2)}
+                with arguments.output.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                if row["complaints"]:
+                    complaints += 1
+                    print(json.dumps(row), flush=True)
+            print(f"{name}: {duration:.1f} s each", flush=True)
+    return int(complaints > 0)
 
 
 if __name__ == "__main__":
