@@ -226,7 +226,7 @@ def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -
     """Return SparLow's parameters from options as they are written in a specification."""
     made = dict(options)
     if isinstance(made.get("prior"), (int, float)):
-        usual = default_prior(X, CRITERIA[criterion].faithful, kinship(X, y != -1), "views" in made)
+        usual = default_prior(X, CRITERIA[criterion].mild_prior, kinship(X, y != -1), "views" in made)
         made["prior"] = ElasticNet(made["prior"] * usual.l1, usual.l2)
     elif isinstance(made.get("prior"), dict):
         made["prior"] = KLDivergence(**made["prior"])

@@ -142,7 +142,7 @@ class Joint(Translated):
         k = kinship(X, known)
         prior, n_atoms, mu = self.prior, self.n_atoms, self.mu_proximity
         if prior is None:
-            prior = default_prior(X, criterion.faithful, k, self.views is not None)
+            prior = default_prior(X, criterion.mild_prior, k, self.views is not None)
         if n_atoms is None and isinstance(self.dictionary, str):
             n_atoms = _usual_n_atoms(X, y, k)
         if mu is None:

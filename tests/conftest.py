@@ -1,7 +1,10 @@
 """Pictures without a screen, closed after each test; the same property examples on every run; a model; a browser."""
 
+import os
 import shutil
 import signal
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when scikit-learn is imported: two processes share the cores
 
 import matplotlib
 import pytest

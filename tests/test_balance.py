@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sparlow import SparLow, graphs
 from sparlow.coded import Rows
 from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, balance
-from sparlow.criteria.propagation import surest
+from sparlow.criteria.propagation import most_certain
 from sparlow.estimators import OnStep, learning
 from sparlow.labels import Labels
 from sparlow.problem import Together
@@ -177,7 +177,7 @@ def test_a_sample_that_no_label_reaches_stays_unlabelled():
     F = graphs.spread_labels(sp.csr_array(graph), np.array([0, 1, -1, -1, -1]))
     np.testing.assert_allclose(F[2], [0.5, 0.5], atol=1e-6)
     np.testing.assert_array_equal(F[3:], 0)
-    np.testing.assert_array_equal(surest(F, np.array([0, 1, -1, -1, -1]), 1.0)[3:], -1)
+    np.testing.assert_array_equal(most_certain(F, np.array([0, 1, -1, -1, -1]), 1.0)[3:], -1)
 
 
 def test_edges_are_weighed_the_same_in_any_batches(monkeypatch):

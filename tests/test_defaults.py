@@ -36,8 +36,8 @@ def test_default_prior_follows_its_rule():
     v = spread(DIGITS)
     assert (default_prior(DIGITS).l1, default_prior(DIGITS).l2) == (pytest.approx(0.15 * np.sqrt(v)), 0.2)
     assert default_prior(3 * DIGITS).l1 == pytest.approx(3 * default_prior(DIGITS).l1)
-    faithful = default_prior(DIGITS, faithful=True)
-    assert (faithful.l1, faithful.l2) == (pytest.approx(default_prior(DIGITS).l1 / 8), 0.2)
+    mild = default_prior(DIGITS, mild=True)
+    assert (mild.l1, mild.l2) == (pytest.approx(default_prior(DIGITS).l1 / 8), 0.2)
     assert default_prior(np.zeros((4, 3))).l1 > 0
 
 
@@ -84,9 +84,9 @@ def test_tables_whose_rows_differ_in_norm_by_class_are_standardised():
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))
 @pytest.mark.slow
-def test_criteria_without_labels_take_the_faithful_prior(criterion):
+def test_criteria_without_labels_take_the_mild_prior(criterion):
     model = SparLow(criterion, max_iter=0, random_state=0).fit(DIGITS[:200], TARGET[:200])
-    expected = default_prior(DIGITS[:200], faithful=criterion in ("pca", "lle", "lap"))
+    expected = default_prior(DIGITS[:200], mild=criterion in ("pca", "lle", "lap"))
     assert (model.prior_.l1, model.prior_.l2) == pytest.approx((expected.l1, expected.l2), rel=1e-9)
 
 

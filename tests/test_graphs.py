@@ -260,8 +260,8 @@ def test_strangers_are_all_pairs_that_are_no_neighbours():
     others = ~joined & ~np.eye(N, dtype=bool)
     expected = degree_minus(others.astype(float))
     np.testing.assert_allclose(expected, N * np.eye(N) - 1 - degree_minus(joined.astype(float)))
-    np.testing.assert_allclose(dense_of(graphs.strangers(graph)), mean_degree_one(expected), atol=1e-12)
-    assert not dense_of(graphs.strangers(sp.csr_array(~np.eye(N, dtype=bool)))).any()
+    np.testing.assert_allclose(dense_of(graphs.non_neighbours(graph)), mean_degree_one(expected), atol=1e-12)
+    assert not dense_of(graphs.non_neighbours(sp.csr_array(~np.eye(N, dtype=bool)))).any()
 
 
 @pytest.mark.parametrize("k", [3, 9])

@@ -4,10 +4,12 @@ import ast
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -227,6 +229,24 @@ def test_pictures_example_runs(tmp_path, capsys):
     assert min(others) > floor + 20
     assert "keeps its row, of 0 nonzeros" in capsys.readouterr().out
     assert (tmp_path / "pictures.png").exists()
+
+
+GALLERY = sorted((cases.ROOT / "examples" / "gallery").glob("plot_*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery_run_and_their_words_are_not_cut(path):
+    runpy.run_path(str(path), run_name="__main__")
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    assert figures
+    for figure in figures:
+        figure.canvas.draw()
+        for text in [*(ax.title for ax in figure.axes), *(ax.xaxis.label for ax in figure.axes)]:
+            box = text.get_window_extent()
+            if text.get_text():
+                assert box.y1 <= figure.bbox.y1 + 2, text
+                assert box.y0 >= -2, text
 
 
 @pytest.mark.slow

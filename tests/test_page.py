@@ -336,7 +336,7 @@ def test_data_cannot_break_out_of_its_element():
 
 def test_codes_are_packed_largest_first():
     matrix = sp.csr_array(np.array([[0.0, 0.5, -2.0], [0, 0, 0], [1.0, 0, 0]]))
-    packed = packing.codes(matrix)
+    packed = packing.pack_codes(matrix)
     decode = {"start": np.uint32, "atom": np.uint16, "value": np.int16, "all": np.uint32}
     import base64
 

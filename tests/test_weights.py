@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparlow import SparLow, TraceQuotient
 from sparlow.coded import Rows
-from sparlow.criteria import LDA, MVR, bound
+from sparlow.criteria import LDA, MVR, bind_checked
 from sparlow.embedding import Embedding, whitened
 from sparlow.labels import Labels
 from sparlow.priors import ElasticNet
@@ -38,8 +38,8 @@ def labels_of(y):
 def both(name):
     """Bind a criterion to samples with weights, and to samples repeated so often."""
     criterion, y = BOUND[name]
-    ours = bound(criterion, X, dataclasses.replace(labels_of(y), weights=TIMES.astype(float)), None)
-    return ours, bound(criterion, X[AGAIN], labels_of(y[AGAIN]), None)
+    ours = bind_checked(criterion, X, dataclasses.replace(labels_of(y), weights=TIMES.astype(float)), None)
+    return ours, bind_checked(criterion, X[AGAIN], labels_of(y[AGAIN]), None)
 
 
 @pytest.mark.parametrize("name", BOUND)

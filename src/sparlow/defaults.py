@@ -19,7 +19,7 @@ from .views import Bound
 MOST_ATOMS, FEWEST_ATOMS, SAMPLES_PER_ATOM, ATOMS_PER_CLASS = 1000, 100, 2, 10
 LOCAL_ATOMS = 128
 _L1, _L2 = 0.15, 0.2
-_FAITHFUL = 0.125  # share of the usual l1 where codes are to keep more of the sample
+_MILD = 0.125  # share of the usual l1 where codes are to keep more of the sample
 _LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
 _UNLIKE = 0.2  # share of the columns that hold the variance, below which columns have unlike units
 _COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
@@ -66,11 +66,11 @@ def unlike_columns(X: Any) -> bool:
     return bool(shares.sum() ** 2 / np.sum(shares**2) < max(_UNLIKE * len(shares), 1 + 1e-9))
 
 
-def default_prior(X: Any, faithful: bool = False, views: Bound | None = None) -> ElasticNet:
+def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> ElasticNet:
     """Return ElasticNet(0.15 · s · √v, 0.2), s the median norm of the samples and v their :func:`spread`.
 
     √v is the distance of samples of unit norm from their mean, the part that atoms have to tell apart; l1 is a fixed
-    share of it. The l2 keeps codes steady where atoms are alike. With ``faithful``, l1 is an eighth of that: codes that
+    share of it. The l2 keeps codes steady where atoms are alike. With ``mild``, l1 is an eighth of that: codes that
     keep more of the sample, for criteria that have nothing else to go by. Patches, which have about unit norm and no
     mean, have ElasticNet(0.1, 0.1).
     """
@@ -79,7 +79,7 @@ def default_prior(X: Any, faithful: bool = False, views: Bound | None = None) ->
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5 * (_FAITHFUL if faithful else 1.0)
+    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5 * (_MILD if mild else 1.0)
     return ElasticNet(float(f"{l1:.8g}"), _L2)  # the last digits depend on where the samples lie in memory
 
 

@@ -287,7 +287,7 @@ def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: flo
     return np.asarray(F / np.maximum(F.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def strangers(graph: sp.csr_array) -> Structure:
+def non_neighbours(graph: sp.csr_array) -> Structure:
     """Return Lᴺ, the Laplacian of all pairs that the 0/1 ``graph`` does not join: nI − 11ᵀ − L, to mean degree 1."""
     n = graph.shape[0]
     ones = sp.csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape)

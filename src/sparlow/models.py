@@ -168,9 +168,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     with replacing(path) as unfinished:
         skops_io().dump(content, unfinished, compression=zipfile.ZIP_DEFLATED)
         _sign(unfinished)
-        strangers = _strangers(unfinished, _names_of(TRUSTED))
-    if strangers:
-        warn(f"{path} holds types that load must be told to trust, by trusted=[...]: {', '.join(strangers)}.")
+        untrusted = _untrusted_types(unfinished, _names_of(TRUSTED))
+    if untrusted:
+        warn(f"{path} holds types that load must be told to trust, by trusted=[...]: {', '.join(untrusted)}.")
 
 
 def _portable(model: Any) -> Any:
@@ -202,14 +202,14 @@ def _check_fitted(model: Any) -> None:
 def _names_of(kinds: Iterable[type | str]) -> list[str]:
     """Return what skops calls the types that are trusted."""
     names = list(_HELD)
-    for kind in (*kinds, *_kin()):
+    for kind in (*kinds, *_estimators_of_the_library()):
         if not isinstance(kind, (type, str)):
             raise TypeError(f"trusted takes types, or their names such as 'numpy.dtype', got {kind!r}.")
         names.append(kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}")
     return names
 
 
-def _strangers(path: pathlib.Path, names: list[str]) -> list[str]:
+def _untrusted_types(path: pathlib.Path, names: list[str]) -> list[str]:
     """Return the types in a file that are not among those named."""
     return sorted(set(skops_io().get_untrusted_types(file=path)) - set(names))
 
@@ -284,8 +284,8 @@ def load_file(
     try:
         check_zip(path, max_bytes)
         _verify(path)
-        strangers = _strangers(path, names)
-        content = None if strangers else skops.load(path, trusted=names)
+        untrusted = _untrusted_types(path, names)
+        content = None if untrusted else skops.load(path, trusted=names)
         _make_sound(content)
     except TooLargeError as error:
         raise ModelFileError(f"{error} In Python: load(path, max_bytes=...).") from error
@@ -298,15 +298,15 @@ def load_file(
             f"{path} is not a SparLow model, or it is damaged ({_brief(error)}). Models are written by sparlow.save "
             "and by the commands sparlow fit and sparlow features --save."
         ) from error
-    if strangers:
+    if untrusted:
         raise ModelFileError(
-            f"{path} holds types that are not SparLow's: {', '.join(strangers)}. If they are priors, criteria, "
+            f"{path} holds types that are not SparLow's: {', '.join(untrusted)}. If they are priors, criteria, "
             "views or steps of your own, name them: load(path, trusted=[...])."
         )
     return _checked(content, path)
 
 
-def _kin() -> tuple[type, ...]:
+def _estimators_of_the_library() -> tuple[type, ...]:
     """Return the steps from pictures to rows with what they hold, and the classifiers."""
     from . import classifiers, images
     from .images.coders import CODERS, Templates

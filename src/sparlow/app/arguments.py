@@ -30,7 +30,7 @@ def image_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return the type of an option that is a whole number within bounds."""
     expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
 
@@ -42,14 +42,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def threads(text: str) -> int:
+def thread_count(text: str) -> int:
     """Parse a number of threads; −1 means all cores, −2 all but one."""
     if not re.fullmatch(r"[-+]?\d+", text) or not int(text):
         raise argparse.ArgumentTypeError(f"expected a number of threads such as 2, or -1 for all cores, got {text!r}")
     return int(text)
 
 
-def weight(text: str) -> float:
+def nonnegative_number(text: str) -> float:
     """Parse a number that is not negative."""
     value = _number(text)
     if not 0 <= value < math.inf:
@@ -57,7 +57,7 @@ def weight(text: str) -> float:
     return value
 
 
-def share(text: str) -> float:
+def fraction(text: str) -> float:
     """Parse a number above 0 and below 1."""
     value = _number(text)
     if not 0 < value < 1:
@@ -72,7 +72,7 @@ def _number(text: str) -> float:
         return math.nan  # within no bounds
 
 
-SEED = whole(0, 2**32 - 1)
+SEED = whole_number(0, 2**32 - 1)
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -113,7 +113,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--columns", nargs="+", metavar="NAME", help="the only columns of a table to use")
     group.add_argument("--drop", nargs="+", default=[], metavar="NAME", help="columns of a table to leave out")
     group.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
-    group.add_argument("--jobs", type=threads, default=-1, help="threads; default: all cores")
+    group.add_argument("--jobs", type=thread_count, default=-1, help="threads; default: all cores")
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
@@ -170,10 +170,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the criterion, such as k_within=30 for mfa",
     )
-    group.add_argument("--n-components", type=whole(1), metavar="L", help="numbers per sample; default: classes - 1")
-    group.add_argument("--n-atoms", type=whole(1), metavar="R", help="atoms of the dictionary")
     group.add_argument(
-        "--max-iter", type=whole(0), default=10, metavar="N", help="steps of joint learning; default: 10"
+        "--n-components", type=whole_number(1), metavar="L", help="numbers per sample; default: classes - 1"
+    )
+    group.add_argument("--n-atoms", type=whole_number(1), metavar="R", help="atoms of the dictionary")
+    group.add_argument(
+        "--max-iter", type=whole_number(0), default=10, metavar="N", help="steps of joint learning; default: 10"
     )
     group.add_argument(
         "--early-stopping",
@@ -181,7 +183,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="choose the number of steps on held-out samples; default: where there are labels",
     )
     group.add_argument(
-        "--validation-fraction", type=share, metavar="SHARE", help="the share that is held out; default: a third"
+        "--validation-fraction", type=fraction, metavar="SHARE", help="the share that is held out; default: a third"
     )
     group.add_argument("--seed", type=SEED, default=0, help="default: 0")
     finer = parser.add_argument_group("finer points of the model")
@@ -197,21 +199,21 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="start from the dictionary of a saved model, which alone is taken from it",
     )
-    finer.add_argument("--shrinkage", type=weight, help="default: 0.1, and 10 for lap and lle")
-    finer.add_argument("--mu-coherence", type=weight, default=0.0, help="default: 0")
-    finer.add_argument("--mu-proximity", type=weight, help="default: what the criterion asks for")
-    finer.add_argument("--patience", type=whole(1), metavar="N", help="steps without a better score; default: 4")
+    finer.add_argument("--shrinkage", type=nonnegative_number, help="default: 0.1, and 10 for lap and lle")
+    finer.add_argument("--mu-coherence", type=nonnegative_number, default=0.0, help="default: 0")
+    finer.add_argument("--mu-proximity", type=nonnegative_number, help="default: what the criterion asks for")
+    finer.add_argument("--patience", type=whole_number(1), metavar="N", help="steps without a better score; default: 4")
     finer.add_argument(
-        "--refresh-every", type=whole(1), default=2, metavar="N", help="steps between balancings of pairs"
+        "--refresh-every", type=whole_number(1), default=2, metavar="N", help="steps between balancings of pairs"
     )
     finer.add_argument(
         "--shifts",
-        type=whole(1),
+        type=whole_number(1),
         metavar="PIXELS",
         help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
     )
     finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
-    finer.add_argument("--tol", type=weight, default=1e-5, help="default: 1e-5")
+    finer.add_argument("--tol", type=nonnegative_number, default=1e-5, help="default: 1e-5")
     finer.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
     )

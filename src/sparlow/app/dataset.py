@@ -83,14 +83,14 @@ class Dataset:
         marks = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest()) for row in rows]
         return np.array(marks, np.uint64)
 
-    def taught(self, held: ModelFile) -> bool:
+    def is_training_set_of(self, held: ModelFile) -> bool:
         """Return whether these are known to be the samples that a model was learned from."""
         return bool(held.data.get("fingerprint") == self.fingerprint)
 
     def seen_by(self, held: ModelFile) -> NDArray[np.bool_]:
         """Return which samples are equal to some that a model is known to have been learned from."""
         if "marks" not in held.data:
-            return np.full(len(self.X), self.taught(held))
+            return np.full(len(self.X), self.is_training_set_of(held))
         return np.isin(self.marks, held.data["marks"])
 
     def take(self, rows: Array) -> Dataset:

@@ -105,7 +105,7 @@ def read_model(path: str) -> SavedModel:
     fields = {field.name: getattr(held, field.name) for field in dataclasses.fields(ModelFile)}
     if isinstance(held.model, SparLow):
         return SavedModel(**fields)
-    steps = _flat(held.model.steps) if isinstance(held.model, Pipeline) else []
+    steps = _flat_steps(held.model.steps) if isinstance(held.model, Pipeline) else []
     place = next((place for place, (_, step) in enumerate(steps) if isinstance(step, SparLow)), None)
     if place is None:
         if "features" in held.data:
@@ -118,11 +118,11 @@ def read_model(path: str) -> SavedModel:
     return SavedModel(**{**fields, "model": steps[place][1]}, before=before, after=after if len(after) else None)
 
 
-def _flat(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _flat_steps(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return the steps of a pipeline with those of pipelines in it, each with a name of its own."""
     found = []
     for name, step in steps:
-        inner = _flat(step.steps) if isinstance(step, Pipeline) else None
+        inner = _flat_steps(step.steps) if isinstance(step, Pipeline) else None
         found += [(name, step)] if inner is None else [(f"{name}-{own}", part) for own, part in inner]
     return [(name, step) for name, step in found if step is not None and step != "passthrough"]
 
@@ -149,7 +149,7 @@ def read_data(
     if held is None:
         return dataset
     held.model.set_params(n_jobs=arguments.jobs)
-    check_kin(dataset, held, path)
+    check_same_kind(dataset, held, path)
     if held.before is None:
         return dataset
     X = held.prepare(dataset.X)
@@ -238,7 +238,7 @@ def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: Saved
         raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
 
 
-def check_kin(dataset: Dataset, held: SavedModel, path: str) -> None:
+def check_same_kind(dataset: Dataset, held: SavedModel, path: str) -> None:
     """Refuse samples of another width than the model's, and rows that were made of pictures in another way."""
     made, expected = held.data.get("features"), held.width
     advice = _LIKE if made else ""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-# names of strangers must not move the cursor, clear the screen or rename the window
+# names in files of other people must not move the cursor, clear the screen or rename the window
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 

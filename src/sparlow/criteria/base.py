@@ -57,7 +57,7 @@ class Criterion(ABC):
     ``proximity``
         The usual weight μ₂ of g_d. Without labels, learning would move atoms until codes no longer represent the
         samples.
-    ``faithful``
+    ``mild_prior``
         Whether the default prior should be milder, so that codes keep more of the sample.
     ``usual_shrinkage``
         The shrinkage if the user gives none.
@@ -77,7 +77,7 @@ class Criterion(ABC):
     targets: ClassVar[bool] = False
     proximity: ClassVar[float] = 0.0
     fewest_per_class: ClassVar[int] = 1
-    faithful: ClassVar[bool] = False
+    mild_prior: ClassVar[bool] = False
     usual_shrinkage: ClassVar[float] = 0.1
     neighbours: ClassVar[bool] = True
     weighted: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class Criterion(ABC):
         return min(48, n_features, max(1, n_features // 4))
 
 
-def bound(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | None) -> Quotient:
+def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | None) -> Quotient:
     """Return what ``bind`` of a criterion gives, which may be a user's, after a check of its type and size."""
     options: dict[str, Any] = {}
     if labels.weights is not None:

@@ -1,4 +1,4 @@
-"""Labels for the unlabelled: spread over the neighbour graph, the surest believed, anew as the embedding improves."""
+"""Labels for unlabelled samples: spread over the neighbour graph again and again, as the embedding improves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def propagated(
     """Return the quotient of labels y (n,), −1 for none, which renews itself with labels spread in the embedding.
 
     The labels given spread over ``graph`` joined by the k nearest neighbours in the embedding
-    (:func:`graphs.spread_labels`); of the samples that fall to a class the surest part, ``share``, is believed, the
+    (:func:`graphs.spread_labels`); of the samples that fall to a class the most certain part, ``share``, is taken, the
     others stay unlabelled, and ``build`` makes the quotient of these labels. So samples that learning has brought
     together share their labels, while the first graph holds in bounds what was learned from wrong ones. With a
     ``share`` of 0 the quotient stays as it is.
@@ -33,7 +33,7 @@ def propagated(
         return graphs.spread_labels(sp.csr_array(graph + near), y)
 
     def renew(Y: Array) -> Quotient:
-        labels = surest(memberships(Y), y, share)
+        labels = most_certain(memberships(Y), y, share)
         # per labelled sample, so that a ridge chosen for the first labels means the same
         return changing(build(labels).scaled(float(np.sum(y >= 0) / np.sum(labels >= 0))))
 
@@ -52,7 +52,7 @@ def _directions(Y: Array) -> Array:
     return np.asarray(Y / np.maximum(lengths, np.finfo(float).tiny))
 
 
-def surest(memberships: Array, y: Array, share: float) -> Array:
+def most_certain(memberships: Array, y: Array, share: float) -> Array:
     """Return the given labels y, and for each class the ``share`` of the unlabelled samples nearest to certainty."""
     labels, classes = np.array(y), memberships.argmax(axis=1)
     certainty = memberships.max(axis=1)

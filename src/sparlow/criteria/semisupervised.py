@@ -76,8 +76,8 @@ class SDA(FewLabels, Discriminant):
         Affinities of your own instead.
     propagate : float
         While the dictionary is learned, labels spread over the neighbours in samples and embedding, and this share of
-        the samples that fall to each class, the surest, is taken for labelled; 0 keeps to the labels given. The first
-        projection always does.
+        the samples that fall to each class, the most certain, is taken for labelled. With 0 labels stay as
+        given. The first projection always uses the labels given.
     balance : float
         As for :class:`LDA`.
 
@@ -122,7 +122,7 @@ class SLAP(FewLabels, Margin):
         above, below = graphs.laplacian(between), graphs.laplacian(within)
         if self.far or self.near:
             edges = sp.csr_array(graph > 0).astype(float)
-            above = above + graphs.strangers(edges) * self.far
+            above = above + graphs.non_neighbours(edges) * self.far
             below = below + graphs.laplacian(edges) * self.near
         return Quotient(above, below)
 

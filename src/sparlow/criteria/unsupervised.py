@@ -22,7 +22,7 @@ class PCA(Criterion):
     """Largest variance: A = ΦᵀΠΦ, B = tr(ΦᵀΠΦ) I."""
 
     proximity = 300.0
-    faithful = True
+    mild_prior = True
     neighbours = False
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
@@ -43,7 +43,7 @@ class LLE(Criterion):
     """
 
     proximity = 10_000.0
-    faithful = True
+    mild_prior = True
     usual_shrinkage = 10.0
     k: int = count(10)
     reg: float = weight(1e-3)
@@ -69,7 +69,7 @@ class LAP(Criterion):
     """
 
     proximity = 3000.0
-    faithful = True
+    mild_prior = True
     usual_shrinkage = 10.0
     k: int = count(10)
     graph: Any = dataclasses.field(default=None, compare=False)

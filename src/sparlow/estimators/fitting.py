@@ -51,7 +51,7 @@ def fit_model(
     views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
     if views.whole:
         warn_of_common_mean(X)
-    prior = model.prior or default_prior(X, criterion.faithful, views)
+    prior = model.prior or default_prior(X, criterion.mild_prior, views)
     samples: Any = Samples(X, prior, views, n_jobs=model.n_jobs)
     if store is not None:
         samples = Parts(store, scaling, prior, views, n_jobs=model.n_jobs, drawn=drawn)
@@ -82,7 +82,7 @@ def begun_with(model: Any, X: Any, labels: Labels) -> Begun:
     criterion, scaling = criterion_named(model.criterion), _scaling_for(model, X, labels)
     X = scaling(X)
     seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max)
-    prior = model.prior or default_prior(X, criterion.faithful)
+    prior = model.prior or default_prior(X, criterion.mild_prior)
     setup = _setup_of(model, criterion, labels, prior, Bound(), seed)
     stream = begin_stream(setup, Samples(X, prior, n_jobs=model.n_jobs), labels)
     return {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}

@@ -21,7 +21,7 @@ from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
 from ..coded import Coded, Rows, Samples
-from ..criteria import Criterion, bound
+from ..criteria import Criterion, bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
 from ..embedding import (
@@ -271,7 +271,7 @@ def learn_from(
         checkpoint.anchor = D
         checkpoint.save()
     looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
-    quotient = bound(setup.criterion, looked_at, labels, setup.n_jobs)
+    quotient = bind_checked(setup.criterion, looked_at, labels, setup.n_jobs)
     del looked_at
     samples, ridge = _weighted(setup, samples, D, choice.ridges)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
@@ -465,7 +465,7 @@ class _Trial:
     def ridges_tried(self) -> dict[tuple[float, float], Array]:
         """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
         D = self.dictionary
-        quotient = bound(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
+        quotient = bind_checked(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
         rest, held = self.rest.coded(D), self.held.coded(D)
         if not rest.nnz:
             check_codes(rest)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
 from ..coded import Rows
-from ..criteria import CRITERIA, Criterion, bound, criterion_named
+from ..criteria import CRITERIA, Criterion, bind_checked, criterion_named
 from ..graphs import centring
 from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
@@ -134,7 +134,7 @@ class TraceQuotient(Projector):
         count = n_components_of(criterion, self.n_components, X.shape[1], labels, "features")
         shrinkage = _SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
         mean = Rows(X).weighted_mean(labels.weights).astype(X.dtype)
-        quotient = bound(criterion, X, labels, self.n_jobs)
+        quotient = bind_checked(criterion, X, labels, self.n_jobs)
         centred = X if hasattr(X, "toarray") else X - mean
         rows = Rows(centred, n_jobs=self.n_jobs)
         A, B = quotient.matrices(rows)

@@ -22,11 +22,11 @@ from .bags import Bag, Bags, Step, as_bags
 from .cache import cache_of
 from .coders import (
     CODERS,
-    Coder,
     HardAssignment,
     LaplacianCoding,
     LocalityConstrained,
     SparseCoding,
+    WordCoder,
     check_words,
 )
 from .words import kmeans, sample_descriptors
@@ -38,7 +38,7 @@ Array = NDArray[Any]
 class _CodeBag:
     """Bag of descriptors → bag of their codes."""
 
-    coder: Coder
+    coder: WordCoder
 
     def __call__(self, bag: Bag) -> Bag:
         return bag.with_values(self.coder(bag.values))
@@ -223,13 +223,13 @@ class Codebook(TransformerMixin, BaseEstimator):
         if self.coding == "llc" and self.n_neighbors > self.n_words:
             raise ValueError(f"n_neighbors={self.n_neighbors} is more than there are words, {self.n_words}.")
 
-    def _local_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
+    def _local_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
         self.words_ = self._learn(sample, self.max_iter or 30, None, rng)
         if self.coding == "hard":
             return HardAssignment(self.words_)
         return LocalityConstrained(self.words_, self.n_neighbors, float(self.ridge))
 
-    def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> Coder:
+    def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
         prior = ElasticNet(0.15) if self.prior is None else self.prior
         self.words_ = self._learn(sample, self.max_iter or 3, prior, rng)
         if self.coding == "sparse":

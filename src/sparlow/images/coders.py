@@ -20,7 +20,7 @@ _TOL = 1e-4  # the optimality gap of sparse codes, relative to the norm of a des
 _SWEEPS = 3  # how often the codes of templates are pulled towards each other
 
 
-class Coder(Protocol):
+class WordCoder(Protocol):
     """Descriptors (k, m) of float32 → codes (k, n_words)."""
 
     def __call__(self, X: Array) -> sp.csr_array:
@@ -216,7 +216,7 @@ class LaplacianCoding:
         return cls(dictionary, prior, pull, templates)
 
 
-CODERS: dict[str, type[Coder]] = {
+CODERS: dict[str, type[WordCoder]] = {
     "hard": HardAssignment,
     "llc": LocalityConstrained,
     "sparse": SparseCoding,

@@ -24,7 +24,7 @@ from ...evaluation import (
     learn_and_judge,
     pooled,
 )
-from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole
+from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole_number
 from ..dataset import Dataset
 from ..photographs import Pictures, Recipe, describe
 from ..photographs import learn as learn_features
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
                         help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
-    parser.add_argument("--folds", type=whole(2), default=5, metavar="K", help="without MODEL; default: 5")
+    parser.add_argument("--folds", type=whole_number(2), default=5, metavar="K", help="without MODEL; default: 5")
     parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
     add_model(parser)
     add_data(parser)

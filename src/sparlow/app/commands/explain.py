@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import explanations, plots
 from ...views import Patches
-from ..arguments import add_data, whole
+from ..arguments import add_data, whole_number
 from ..confidence import answer
 from ..dataset import Dataset
 from ..outputs import writable, write_bytes
@@ -33,10 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote, of pictures of one size")
     parser.add_argument("data", metavar="DATA", help="one picture, or several with --sample")
     parser.add_argument("-o", "--output", metavar="FILE", help="the picture to draw, *.png")
-    parser.add_argument("--sample", type=whole(0), default=0, metavar="N", help="which of DATA, from 0; default: 0")
+    parser.add_argument(
+        "--sample", type=whole_number(0), default=0, metavar="N", help="which of DATA, from 0; default: 0"
+    )
     parser.add_argument("--class", dest="label", metavar="A", help="the class to speak for; default: the most probable")
     parser.add_argument("--against", metavar="B", help="the other class; default: the next")
-    parser.add_argument("--parts", type=whole(1), default=6, metavar="K", help="how many parts to name; default: 6")
+    parser.add_argument(
+        "--parts", type=whole_number(1), default=6, metavar="K", help="how many parts to name; default: 6"
+    )
     add_data(parser)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ...models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..arguments import SEED, threads, whole
+from ..arguments import SEED, thread_count, whole_number
 from ..dataset import DataError
 from ..outputs import writable, write_npz
 from ..photographs import Pictures, Recipe, at_rest, describe, digest_of, learn, least_side, look_at
@@ -41,21 +41,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--like", metavar="FEATURES", help="learn nothing: rows as those of the run that saved this")
     parser.add_argument("--descriptor", choices=("sift", "dhog"), help="default: sift")
     parser.add_argument(
-        "--patch", type=whole(4), nargs="+", metavar="PIXELS", help="default: 16 24 32, as far as pictures are so large"
+        "--patch",
+        type=whole_number(4),
+        nargs="+",
+        metavar="PIXELS",
+        help="default: 16 24 32, as far as pictures are so large",
     )
-    parser.add_argument("--step", type=whole(1), metavar="PIXELS", help="default: 8")
-    parser.add_argument("--words", type=whole(2), metavar="N", help="size of the codebook; default: 1024")
+    parser.add_argument("--step", type=whole_number(1), metavar="PIXELS", help="default: 8")
+    parser.add_argument("--words", type=whole_number(2), metavar="N", help="size of the codebook; default: 1024")
     parser.add_argument("--coding", choices=("llc", "hard", "sparse", "laplacian"), help="default: llc")
     parser.add_argument(
         "--components",
-        type=whole(0),
+        type=whole_number(0),
         metavar="N",
         help="of PCA; 0: none; default: half as many as pictures, at most 1000",
     )
     parser.add_argument("--seed", type=SEED, help="of sampling and k-means; default: 0")
     parser.add_argument("--cache", metavar="DIR", help="keep codebook and rows there: a stopped run goes on")
     parser.add_argument("--skip", action="store_true", help="leave out pictures that cannot be read, with a warning")
-    parser.add_argument("--jobs", type=threads, default=-1, help="threads; default: all")
+    parser.add_argument("--jobs", type=thread_count, default=-1, help="threads; default: all")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

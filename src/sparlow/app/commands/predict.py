@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluation import CLASSIFIERS, known_rows
-from ..arguments import add_data, add_output, share, whole
+from ..arguments import add_data, add_output, fraction, whole_number
 from ..confidence import Answer, answer
 from ..dataset import Dataset, tidy_labels
 from ..outputs import TABLES, writable, write_npy
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classifier", choices=list(CLASSIFIERS), help="default: that of the saved pipeline, or votes of neighbours"
     )
-    parser.add_argument("--reject", type=share, metavar="P", help="give no label to samples of a likeness below P")
+    parser.add_argument("--reject", type=fraction, metavar="P", help="give no label to samples of a likeness below P")
     parser.add_argument(
-        "--nearest", type=whole(0), default=3, metavar="K", help="nearest training samples to name; default: 3"
+        "--nearest", type=whole_number(0), default=3, metavar="K", help="nearest training samples to name; default: 3"
     )
     add_output(parser)
     add_data(parser)

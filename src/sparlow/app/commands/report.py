@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ...evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
-from ..arguments import add_data, share, whole
+from ..arguments import add_data, fraction, whole_number
 from ..dataset import Dataset
 from ..outputs import writable, write_text
 from ..page import report
@@ -45,13 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which part of a TRAIN that has both, whatever --part says of DATA; default: train",
     )
     parser.add_argument("--train-labels", metavar="FILE", help="labels of TRAIN in a file of their own")
-    parser.add_argument("--test-fraction", type=share, default=0.3, metavar="SHARE", help="without TRAIN; default: 0.3")
+    parser.add_argument(
+        "--test-fraction", type=fraction, default=0.3, metavar="SHARE", help="without TRAIN; default: 0.3"
+    )
     parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True,
                         help="judge the model beside raw values, PCA and LDA; off is faster")  # fmt: skip
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
                         help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
     parser.add_argument(
-        "--max-points", type=whole(2), default=10_000, metavar="N", help="most samples shown; default: 10000"
+        "--max-points", type=whole_number(2), default=10_000, metavar="N", help="most samples shown; default: 10000"
     )
     parser.add_argument("--title", help="of the page")
     add_data(parser)
@@ -102,7 +104,7 @@ def _judged(
         if arguments.train is not None:
             return _with_train(arguments, held, dataset, name, terminal)
         new = dataset.take(np.flatnonzero(~dataset.seen_by(held)))
-        strange = _strange(held, new)
+        strange = _said_of_unknown_labels(held, new)
         if strange:
             terminal.warn(strange)
         elif len(new.X) and "fingerprint" in held.data and held.training_labels() is not None:
@@ -116,7 +118,7 @@ def _judged(
         raise UserError(str(error), WORK_FAILED) from error
 
 
-def _strange(held: SavedModel, new: Dataset) -> str:
+def _said_of_unknown_labels(held: SavedModel, new: Dataset) -> str:
     """Return a warning where the model knows none of the labels of new samples, or an empty text."""
     known = held.training_labels()
     if known is None or not np.any(known_rows(new.y)):
@@ -144,7 +146,7 @@ def _with_train(
         raise UserError("The model or TRAIN knows all samples of DATA: there is none to judge by.")
     check_labels_known(train.y, dataset, train.source, terminal)
     protocol = f"The saved model on the {len(dataset.X):,} samples of {dataset.source}; training: {train.source}."
-    for said in _doubts(held, dataset, train):
+    for said in _said_of_accuracies(held, dataset, train):
         terminal.warn(said)
         protocol += f" Beware: {said}"
     rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(dataset.X), dataset.y,
@@ -164,11 +166,11 @@ def _read_train(arguments: argparse.Namespace, held: SavedModel) -> Dataset:
     return train
 
 
-def _doubts(held: SavedModel, dataset: Dataset, train: Dataset) -> list[str]:
+def _said_of_accuracies(held: SavedModel, dataset: Dataset, train: Dataset) -> list[str]:
     """Return what speaks against the accuracies on DATA of a model learned from TRAIN."""
     seen = int(dataset.seen_by(held).sum())  # all or none: of some the new ones are here
     doubts = [said_of_seen(seen, len(dataset.X))] if seen else []
-    if "fingerprint" in held.data and not train.taught(held):
+    if "fingerprint" in held.data and not train.is_training_set_of(held):
         doubts.append(
             f"the model was learned from other samples ({held.data.get('n_samples', '?')} of "
             f"{held.data.get('source', 'an unknown file')}) than TRAIN ({len(train.X)} of {train.source})."

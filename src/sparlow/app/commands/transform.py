@@ -14,7 +14,7 @@ from ..arguments import add_data, add_output
 from ..dataset import DataError, Dataset
 from ..large import add_memory, is_large, mapped, parts_of, within_memory
 from ..outputs import TABLES, writable, write_npy, write_npz, write_sparse
-from ..saved import SavedModel, check_kin, read_data, read_model
+from ..saved import SavedModel, check_same_kind, read_data, read_model
 from ..terminal import OK, Terminal, UserError
 
 SUMMARY = "embed samples with a saved model"
@@ -83,7 +83,7 @@ def _large(arguments: argparse.Namespace, held: SavedModel, path: pathlib.Path, 
         if is_large(arguments) and held.before is not None:
             raise UserError("--memory is for models of samples as they are, not for pipelines.")
         return None
-    check_kin(dataset, held, arguments.data)
+    check_same_kind(dataset, held, arguments.data)
     store = Local(dataset.X)
     out: Any = None
     with replacing(path) as unfinished, terminal.progress("embedding", len(parts)) as step:

@@ -201,8 +201,8 @@ def _payload(
         "names": None if shown.names is None else list(shown.names),
         "classes": classes,
         "colours": COLOURS,
-        "labels": packing.packed(numbers, np.uint16),
-        "views": packing.perspectives(Z, numbers),
+        "labels": packing.as_base64(numbers, np.uint16),
+        "views": packing.embedding_perspectives(Z, numbers),
         "images": None,
         "profiles": None,
         "local": None,
@@ -210,40 +210,40 @@ def _payload(
         "factors": None,
         "maps": None,
         "guesses": None,
-        "nearest": packing.packed(nearest_rows(Z, Z, min(_NEAREST, n - 1), own=True), np.uint32),
-        "codes": packing.codes(sp.csr_array((n, 1))),
+        "nearest": packing.as_base64(nearest_rows(Z, Z, min(_NEAREST, n - 1), own=True), np.uint32),
+        "codes": packing.pack_codes(sp.csr_array((n, 1))),
     }
     if guesses is not None:
         data["guesses"] = {
-            "first": packing.packed(guesses.first, np.uint16),
-            "second": packing.packed(guesses.second, np.uint16),
-            "probability": packing.packed(np.round(1000 * guesses.probability), np.uint16),
-            "likeness": packing.packed(np.round(1000 * guesses.likeness), np.uint16),
+            "first": packing.as_base64(guesses.first, np.uint16),
+            "second": packing.as_base64(guesses.second, np.uint16),
+            "probability": packing.as_base64(np.round(1000 * guesses.probability), np.uint16),
+            "likeness": packing.as_base64(np.round(1000 * guesses.likeness), np.uint16),
         }
     if shown.files is not None:
         return {**data, "images": packing.sprite_of_files(shown.files)}
     data["images"] = None if shape is None else packing.sprite(shown.X, shape)
-    data["profiles"] = packing.profiles(shown.X) if shape is None else None
+    data["profiles"] = packing.pack_profiles(shown.X) if shape is None else None
     if isinstance(model.views, Patches):
         found = explanations.factors(model, shown.X[np.linspace(0, n - 1, min(n, _FOR_FACTORS)).astype(int)])
         pictures, maps = found.pictures(), found.maps
         patch = found.layout.patch
         atoms = np.asarray(model.dictionary_).reshape(len(model.dictionary_), *patch)
         atoms = (atoms if len(patch) == 2 else atoms.mean(axis=3)).reshape(len(atoms), -1)
-        data["factors"] = packing.vectors(pictures.reshape(len(pictures), -1), pictures.shape[1:])
-        data["maps"] = packing.vectors(maps.reshape(len(maps), -1), maps.shape[1:])
-        data["atoms"] = packing.vectors(atoms, (patch[0], patch[1]))
+        data["factors"] = packing.pack_vectors(pictures.reshape(len(pictures), -1), pictures.shape[1:])
+        data["maps"] = packing.pack_vectors(maps.reshape(len(maps), -1), maps.shape[1:])
+        data["atoms"] = packing.pack_vectors(atoms, (patch[0], patch[1]))
         if guesses is not None:
             data["local"], matrix = packing.local_parts(model, shown.X, guesses.pairs)
         else:
             matrix = packing.atom_amounts(model, shown.X)
     else:
         matrix = model.encode(shown.X)
-        data["codes"] = packing.codes(matrix)
-        data["factors"] = packing.vectors(model.components_, shape)
-        data["atoms"] = packing.vectors(model.dictionary_, shape)
+        data["codes"] = packing.pack_codes(matrix)
+        data["factors"] = packing.pack_vectors(model.components_, shape)
+        data["atoms"] = packing.pack_vectors(model.dictionary_, shape)
     if data["atoms"] is not None:
-        data["atoms"] |= packing.usage(matrix, numbers, len(classes))
+        data["atoms"] |= packing.atom_usage(matrix, numbers, len(classes))
     return data
 
 

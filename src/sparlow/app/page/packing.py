@@ -38,7 +38,7 @@ _FULL = 32000  # of the range of 16-bit numbers
 _SHRINKAGE = 0.01  # of the scatter within classes, which single samples leave without full rank
 
 
-def packed(values: Array, kind: Any) -> str:
+def as_base64(values: Array, kind: Any) -> str:
     """Return numbers as base64 of their little-endian bytes."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()
 
@@ -51,7 +51,7 @@ def _image() -> Any:
     return Image
 
 
-def fitted(shape: Shape, side: int) -> Shape:
+def shape_within(shape: Shape, side: int) -> Shape:
     """Return the shape scaled so that its longer side is at most ``side``."""
     scale = min(1.0, side / max(shape))
     return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
@@ -73,7 +73,7 @@ def sprite(X: Array, shape: Shape) -> dict[str, Any]:
     """Draw all samples as thumbnails on one sheet, each over its own range of grey."""
     n = len(X)
     side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // n)))
-    height, width = small = fitted(shape, side)
+    height, width = small = shape_within(shape, side)
     columns = max(1, min(16000 // width, math.ceil(math.sqrt(n * height / width))))
     rows = math.ceil(n / columns)
     values = resized(X, shape, small)
@@ -113,15 +113,15 @@ def sprite_of_files(files: Sequence[pathlib.Path]) -> dict[str, Any]:
     return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": (side, side)}
 
 
-def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
+def pack_vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
     """Return atoms or factors as bytes with a scale for each; None where they would be too many."""
-    small = None if shape is None else fitted(shape, _LARGEST_ATOM)
+    small = None if shape is None else shape_within(shape, _LARGEST_ATOM)
     values = np.asarray(rows, np.float32) if shape is None or small is None else resized(rows, shape, small)
     if values.size > _MOST_NUMBERS:
         return None
     scale = np.maximum(np.abs(values).max(axis=1), 1e-12) / 127
     return {
-        "pixels": packed(np.round(values / scale[:, None]), np.int8),
+        "pixels": as_base64(np.round(values / scale[:, None]), np.int8),
         "scale": [float(f"{value:.5g}") for value in scale],
         "length": int(values.shape[1]),
         "count": len(values),
@@ -129,15 +129,15 @@ def vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
     }
 
 
-def profiles(X: Array) -> dict[str, Any] | None:
+def pack_profiles(X: Array) -> dict[str, Any] | None:
     """Return samples that are no images, each over its own range; None where they would be too many."""
     if X.size > _MOST_NUMBERS:
         return None
     scale = np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-12) / 127
-    return {"pixels": packed(np.round(X / scale), np.int8), "length": int(X.shape[1])}
+    return {"pixels": as_base64(np.round(X / scale), np.int8), "length": int(X.shape[1])}
 
 
-def codes(matrix: Any) -> dict[str, Any]:
+def pack_codes(matrix: Any) -> dict[str, Any]:
     """Return the 64 largest codes of each sample, the largest first, and how many it has in all."""
     matrix = matrix.tocsr()
     counts = np.diff(matrix.indptr)
@@ -148,16 +148,16 @@ def codes(matrix: Any) -> dict[str, Any]:
     starts = np.concatenate([[0], np.cumsum(np.minimum(counts, MOST_CODES))])
     scale = float(np.abs(matrix.data).max(initial=0)) / 32767 or 1.0
     return {
-        "start": packed(starts, np.uint32),
-        "atom": packed(matrix.indices[order], np.uint16),
-        "value": packed(np.round(matrix.data[order] / scale), np.int16),
+        "start": as_base64(starts, np.uint32),
+        "atom": as_base64(matrix.indices[order], np.uint16),
+        "value": as_base64(np.round(matrix.data[order] / scale), np.int16),
         "scale": scale,
-        "all": packed(counts, np.uint32),
+        "all": as_base64(counts, np.uint32),
         "cut": bool(counts.max(initial=0) > MOST_CODES),
     }
 
 
-def usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
+def atom_usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
     """Return how many samples use each atom, and the class that uses it most (−1 without classes)."""
     amounts = abs(matrix)
     total = np.asarray(amounts.sum(axis=0)).ravel()
@@ -194,7 +194,7 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
 
     """
     layout = explanations.Layout.of(model)
-    small = fitted(layout.places, _MAP)
+    small = shape_within(layout.places, _MAP)
     parts, maps, amounts = [], [], []
     for rows in gen_batches(len(X), _ROWS):
         features = np.asarray(model.encode(X[rows]).toarray(), float)
@@ -216,14 +216,14 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
     frames = np.column_stack([centres - (cell_sizes - 1) / 2, cell_sizes]) / np.array([*shape, *shape])
     return {
         "count": places.shape[1],
-        "place": packed(places, np.uint32),
-        "value": packed(np.round(values / scale), np.int16),
+        "place": as_base64(places, np.uint32),
+        "value": as_base64(np.round(values / scale), np.int16),
         "scale": scale,
         "signs": layout.signs,
         "frames": np.round(frames, 4).tolist(),  # top, left, height, width in shares of the picture
-        "map": packed(np.round(127 * where), np.int8),
+        "map": as_base64(np.round(127 * where), np.int8),
         "shape": small,
-        "pairs": packed(pairs, np.uint16),
+        "pairs": as_base64(pairs, np.uint16),
     }, sp.csr_array(sp.vstack(amounts))
 
 
@@ -237,7 +237,7 @@ def atom_amounts(model: Any, X: Array) -> Any:
     return sp.csr_array(np.concatenate(parts))
 
 
-def perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
+def embedding_perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
     """Return ways to look at an embedding (n, l); ``classes`` are numbers, 65535 where a sample has none."""
     width = Z.shape[1]
     if width == 1:
@@ -288,5 +288,5 @@ def _view(name: str, coordinates: Array, axes: list[str], note: str) -> dict[str
         "axes": [*axes, "", ""][:3],
         "note": note,
         "extent": [*half.tolist(), float(np.linalg.norm(full, axis=1).max()) or 1.0],
-        "coords": packed(np.round(full), np.int16),
+        "coords": as_base64(np.round(full), np.int16),
     }
