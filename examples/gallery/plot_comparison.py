@@ -64,8 +64,8 @@ for ax, (name, (near, new)) in zip(axes.flat, planes.items(), strict=True):
     ax.set_title(f"{name}: {100 * share:.0f} % right", fontsize=14)
 # %%
 # UMAP is made for drawing and places the digits best. The other three are projections, and two numbers of a projection
-# are too few for ten digits. SparLow's nine are enough: drawn by t-SNE, which knows no labels, they fall into ten groups
-# of test images. The pixels, drawn in the same way, do so less clearly.
+# are too few for ten digits. SparLow's nine are enough: drawn by t-SNE, which knows no labels, they fall into ten
+# groups of test images. The pixels, drawn in the same way, do so less clearly.
 nine = SparLow("lda", n_atoms=32, views=Patches(), embedding="quadratic", random_state=0, n_jobs=-1)
 Z = nine.fit(X_train, y_train).transform(X_test)
 fig, axes = plt.subplots(1, 2, figsize=(12, 6.6), layout="constrained")
