@@ -43,6 +43,8 @@ from sparlow import (
     TraceQuotient,
     encode,
     evaluation,
+    explanations,
+    export,
     images,
     load,
     objective,
@@ -193,8 +195,7 @@ def check_codes(X: Any, D: Any, g: Prior, codes: Any, tol: float, caught: list[A
     single = codes.dtype == np.float32
     X64 = (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(codes.dtype).astype(float)
     gaps = optimality_gap(X64, np.asarray(D, dtype=codes.dtype).astype(float), g, codes.astype(float))
-    # what storing codes in single precision costs: φ is rounded, and so is the residual
-    if np.max(gaps) > 2 * tol + (1e-4 if single else 1e-12):
+    if np.max(gaps) > 2 * tol + (1e-6 if single else 1e-12):  # twice, as the solver's own gap is rounded too
         raise FindingError(f"gap {np.max(gaps):.2g} above tol={tol:.2g} without a warning")
 
 
@@ -383,6 +384,79 @@ def fuzz_dictionary_learner(rng: Rng, caught: list[Any]) -> None:
     check_model(model, X, y, caught, rng)
 
 
+def fuzz_streams(rng: Rng, caught: list[Any]) -> None:
+    n, m = size(rng)
+    seed = int(rng.integers(100))
+    if rng.random() < 0.3:
+        learner = DictionaryLearner(pick(rng, None, 1, 5), "online", prior(rng) if rng.random() < 0.5 else None)
+        for _ in range(int(rng.integers(1, 4))):
+            learner.set_params(random_state=seed).partial_fit(samples(rng, n, m))
+        finite(learner.dictionary_, "dictionary_")
+        finite(learner.transform(samples(rng, 3, m)), "a code")
+        return
+    chosen = pick(rng, "lda", "lda", "mvr", "pca")
+    solver = Solver("online") if rng.random() < 0.3 else "eliminate"
+    model = SparLow(
+        chosen,
+        pick(rng, None, None, 1, 2),
+        n_atoms=pick(rng, None, 1, 5, 5, 20),
+        prior=prior(rng) if rng.random() < 0.3 else None,
+        max_iter=int(pick(rng, 0, 1, 3)),
+        solver=solver,
+        normalize=pick(rng, "auto", True, False),
+        random_state=seed,
+    )
+    if isinstance(solver, Solver):
+        X, y = samples(rng, n, m), labels(rng, n)
+        check_model(model.fit(X, y), X, y, caught, rng)
+        return
+    y = labels(rng, n)
+    classes = np.unique(y) if y is not None and y.dtype != object and rng.random() < 0.5 else None
+    for batch in range(int(rng.integers(1, 4))):
+        count = n if batch == 0 else int(rng.integers(1, n + 1))
+        X = samples(rng, count, m if rng.random() < 0.97 else m + 1)
+        model.partial_fit(X, None if y is None else y[:count], *([classes] if batch == 0 else []))
+    finite(model.transform(X), "the transform")
+    finite(model.dictionary_, "dictionary_")
+    finite(model.projection_, "projection_")
+
+
+def fuzz_explanations(rng: Rng, caught: list[Any]) -> None:
+    n, side = int(pick(rng, 12, 30, 60)), int(pick(rng, 4, 5, 8))
+    X, y = samples(rng, n, side**2, sparse=False), labels(rng, n)
+    seen = Patches(size=pick(rng, None, 2, 3), stride=pick(rng, None, 1, 2), cells=pick(rng, None, 1, (1, 2)))
+    model = SparLow(
+        "lda",
+        n_atoms=5,
+        views=seen if rng.random() < 0.8 else pick(rng, None, Shifts(1)),
+        max_iter=int(pick(rng, 0, 1)),
+        embedding=pick(rng, "auto", "quadratic", "orthonormal"),
+        random_state=0,
+    )
+    model.fit(X, y)
+    classes = getattr(model, "classes_", (0,))
+    label = pick(rng, None, None, classes[0], classes[-1], "no class")
+    told = explanations.explain(model, X[int(rng.integers(n))], label, pick(rng, None, None, classes[-1]))
+    finite(told.map, "the map of an explanation")
+    found = explanations.factors(model, X)
+    for what, values in (("maps", found.maps), ("atoms", found.atoms), ("pictures", found.pictures)):
+        finite(values, f"the {what} of factors")
+
+
+def fuzz_export(rng: Rng, caught: list[Any]) -> None:
+    n, m = size(rng)
+    Z = samples(rng, n, m, sparse=False)
+    names = pick(rng, None, [f"=\udce9\t{i}\n" for i in range(n)], ["x"] * (n + 1))
+    pictures = samples(rng, n, 12, sparse=False) if rng.random() < 0.4 else None
+    shape = pick(rng, None, (3, 4), (3, 4), (5, 5))
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"names": names, "images": pictures, "shape": shape}
+        if rng.random() < 0.5:
+            export.to_projector(pathlib.Path(folder) / "logs", Z, labels(rng, n), **options)
+        else:
+            export.to_parquet(pathlib.Path(folder) / "z.parquet", Z, labels(rng, n), **options)
+
+
 def classifier(rng: Rng) -> Any:
     n_atoms, seed = pick(rng, None, None, None, 6, 6, 20), int(rng.integers(100))
     few = {"n_atoms": n_atoms, "random_state": seed}
@@ -484,13 +558,16 @@ def fuzz_evaluation(rng: Rng, caught: list[Any]) -> None:
 
 
 TARGETS: dict[str, tuple[Callable[[Rng, list[Any]], None], float]] = {
-    "encode": (fuzz_encode, 0.34),
-    "pullback": (fuzz_pullback, 0.12),
-    "trace_ratio": (fuzz_trace_ratio, 0.1),
-    "TraceQuotient": (fuzz_trace_quotient, 0.11),
+    "encode": (fuzz_encode, 0.3),
+    "pullback": (fuzz_pullback, 0.1),
+    "trace_ratio": (fuzz_trace_ratio, 0.09),
+    "TraceQuotient": (fuzz_trace_quotient, 0.1),
     "SparLow": (fuzz_sparlow, 0.15),
+    "streams": (fuzz_streams, 0.05),
+    "explanations": (fuzz_explanations, 0.015),
+    "export": (fuzz_export, 0.005),
     "DictionaryLearner": (fuzz_dictionary_learner, 0.06),
-    "classifiers": (fuzz_classifier, 0.07),
+    "classifiers": (fuzz_classifier, 0.08),
     "Scattering": (fuzz_scattering, 0.02),
     "pyramids": (fuzz_pyramid, 0.02),
     "evaluation": (fuzz_evaluation, 0.01),
@@ -523,7 +600,7 @@ def run_case(seed: int, case: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, case])
     names = list(TARGETS)
     name = names[rng.choice(len(names), p=np.array([TARGETS[key][1] for key in names]))]
-    began, row = time.perf_counter(), {"case": case, "what": name}
+    began, row = time.process_time(), {"case": case, "what": name}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -537,7 +614,7 @@ def run_case(seed: int, case: int) -> dict[str, Any]:
             row |= {"outcome": "finding", "message": f"NotFittedError: {error}"}
         except Exception as error:
             row |= _judged(error)
-    return {**row, "seconds": round(time.perf_counter() - began, 3)}
+    return {**row, "seconds": round(time.process_time() - began, 3)}
 
 
 def _judged(error: Exception) -> dict[str, Any]:

@@ -258,3 +258,11 @@ def test_a_singular_system_names_what_to_change():
 
 def test_one_class_is_all_that_a_machine_can_say():
     assert support_vectors(X[:4], np.array(["a"] * 4), X[4:6]).tolist() == ["a", "a"]
+
+
+@pytest.mark.parametrize("embedding", ["quadratic", "auto"])
+def test_samples_that_differ_by_rounding_have_no_quadratic_embedding(embedding):
+    rng = np.random.default_rng(0)
+    same = rng.random(16) + 1e-12 * rng.standard_normal((60, 16))
+    with pytest.raises(ValueError, match=r"same features: there is no scatter|equal up to rounding"):
+        small(views=Patches(size=2), n_atoms=5, embedding=embedding).fit(same, np.arange(60) % 3)

@@ -64,6 +64,10 @@ class Quadratic:
         return values_of(self.forms, coded @ self.basis) - self.centre
 
 
+class NoScatterError(ValueError):
+    """Samples whose features are the same."""
+
+
 def values_of(forms: Array, P: Array) -> Array:
     """Return the values (n, l) of quadratic forms (l, p, p) at the rows of P (n, p)."""
     out = np.empty((len(P), len(forms)))
@@ -131,10 +135,14 @@ def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
     K = P @ P.T
     if order == 2:
         K *= K
+    size = float(np.trace(K, dtype=float))
     mean = K.mean(axis=0)
     K -= mean
     K -= mean[:, None] - mean.mean()
-    ridge = SHARE * float(np.trace(K, dtype=float)) / len(K)
+    spread = float(np.trace(K, dtype=float))
+    if not spread > 1e-6 * size:  # what is left is rounding
+        raise NoScatterError("The samples have the same features: there is no scatter for a quadratic embedding.")
+    ridge = SHARE * spread / len(K)
     K[np.diag_indices_from(K)] += np.float32(ridge)
     factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
     S = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
@@ -161,7 +169,10 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
         for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(P, y):
             Y = _indicators(y[train])
             for order in (1, 2):
-                S, fitted = _solved(P[train], Y, order)
+                try:
+                    S, fitted = _solved(P[train], Y, order)
+                except NoScatterError:
+                    return 1, None
                 cross = (P[held] @ P[train].T) ** order @ S
                 own = (P[train] @ P[train].T) ** order @ S
                 rho, Q = np.linalg.eigh(_symmetric(Y.T @ fitted))
