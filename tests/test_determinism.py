@@ -129,6 +129,33 @@ def test_the_order_of_an_array_changes_no_bit_of_a_joint_model():
     assert bits(*of_joint("lda", None, np.asfortranarray(X), **options)) == bits(*of_joint("lda", None, X, **options))
 
 
+def test_the_order_of_an_array_changes_no_bit_of_codes_and_gradients():
+    codes = encode(X, D, L1)
+    turned = encode(np.asfortranarray(X), np.asfortranarray(D), L1)
+    assert bits(turned) == bits(codes)
+    W = np.ones((N, R))
+    slope = pullback(np.asfortranarray(X), np.asfortranarray(D), L1, turned, np.asfortranarray(W))
+    assert bits(slope) == bits(pullback(X, D, L1, codes, W))
+
+
+def test_what_the_order_of_samples_changes():
+    """As docs/defaults.md says: nothing of codes, and models with atoms of one's own by rounding."""
+    order = np.random.default_rng(1).permutation(N)
+    assert bits(encode(X[order], D, L1)) == bits(encode(X, D, L1)[order])
+    for criterion in ("pca", "lda", "mfa"):
+        ours, theirs = (TraceQuotient(criterion).fit(X[rows], Y[rows]) for rows in (np.arange(N), order))
+        np.testing.assert_allclose(theirs.embedding_, ours.embedding_[order], atol=1e-7 * np.abs(ours.embedding_).max())
+    options = {
+        "dictionary": D,
+        "prior": ElasticNet(0.1),
+        "max_iter": 2,
+        "embedding": "orthonormal",
+        "early_stopping": False,
+    }
+    ours, theirs = (SparLow("lda", **options).fit(X[rows], Y[rows]) for rows in (np.arange(N), order))
+    np.testing.assert_allclose(theirs.embedding_, ours.embedding_[order], atol=1e-7 * np.abs(ours.embedding_).max())
+
+
 @pytest.mark.slow
 def test_two_processes_give_the_same_bits():
     code = """

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -240,6 +241,22 @@ def test_small_files_and_arrays_are_fitted_as_before(digits):
     options = {"n_atoms": 40, "max_iter": 2, "random_state": 0}
     assert not streams(data)
     assert_same(SparLow(**options).fit(data, y), SparLow(**options).fit(np.array(data), y))
+
+
+def test_transform_takes_little_memory_beside_a_file_and_its_result(tmp_path):
+    X, Y = load_digits(return_X_y=True)
+    model = SparLow("lda", n_atoms=20, max_iter=0, random_state=0).fit(X, Y)
+    np.save(tmp_path / "X.npy", np.tile(X, (20, 1)).astype(np.float32))
+    data = np.load(tmp_path / "X.npy", mmap_mode="r")
+    with sklearn.config_context(working_memory=48):
+        assert not streams(data)  # a fit would hold it in memory
+        tracemalloc.start()
+        found = model.transform(data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < found.nbytes + data.nbytes
+    np.testing.assert_array_equal(found[:1797], found[-1797:])
+    np.testing.assert_array_equal(found[:1797], model.transform(X.astype(np.float32)))
 
 
 def test_transform_predict_and_encode_read_files_in_parts(digits):

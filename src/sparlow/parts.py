@@ -71,11 +71,11 @@ def _is_store(X: Any) -> bool:
     return hasattr(X, "chunks") and hasattr(X, "dtype") and hasattr(X, "__getitem__") and not hasattr(X, "iloc")
 
 
-def streams(X: Any) -> bool:
+def streams(X: Any, times: int = 1) -> bool:
     """Return whether samples are read in parts: Dask's always, others from a size on.
 
     That is a quarter of the working memory for arrays in files (memory maps, zarr, HDF5), and all of it for arrays in
-    memory.
+    memory; where ``times`` as much as the samples is needed at once, so much less.
     """
     if is_dask(X):
         return True
@@ -83,7 +83,7 @@ def streams(X: Any) -> bool:
     if not (in_file or isinstance(X, np.ndarray) or sp.issparse(X)) or len(X.shape) != 2 or X.dtype.kind not in "buif":
         return False
     size = X.nnz * 12 if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-    return bool(size >= (working_memory() // 4 if in_file else working_memory()))
+    return bool(times * size >= (working_memory() // 4 if in_file else working_memory()))
 
 
 def cut(n: int, n_features: int) -> Array:

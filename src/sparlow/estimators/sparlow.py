@@ -385,8 +385,9 @@ class SparLow(CallbackSupportMixin, Projector):
     @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
         check_is_fitted(self)
-        if streams(X):
-            return in_parts(self._embedding_of, X)
+        return in_parts(self._embedded, X) if streams(X, 4) else self._embedded(X)  # scaled, coded, projected
+
+    def _embedded(self, X: Any) -> Array:
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
