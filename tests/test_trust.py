@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -571,6 +572,26 @@ def test_patches_and_scattering_out_of_range_are_refused(tmp_path):
         save(chain, path)
         with pytest.raises(ModelFileError, match="damaged"):
             load(path)
+
+
+def test_a_file_names_no_place_to_write_to(tmp_path, monkeypatch):
+    path, evil = tmp_path / "m.sparlow", str(tmp_path / "evil")
+    chain = described()
+    model = small(solver=Solver(checkpoint=evil)).fit(X, Y)
+    save(chain, path)
+    save(model, path)
+    assert load(path).solver.checkpoint is None
+    pathlib.Path(evil).unlink()
+    monkeypatch.setattr(models, "_portable", lambda model: model)
+    for forged in (
+        chain.set_params(spatialpyramid__memory=evil),
+        chain.set_params(spatialpyramid__memory=None, memory=evil),
+        model,
+    ):
+        save(forged, path)
+        with pytest.raises(ModelFileError, match="which no saved model does"):
+            load(path)
+    assert not pathlib.Path(evil).exists()
 
 
 def test_trusted_takes_types_and_names(tmp_path):

@@ -338,7 +338,11 @@ def _make_sound(part: Any) -> None:
 
 
 def _check_part(part: Any) -> None:
-    """Refuse an object whose numbers do not fit each other."""
+    """Refuse an object whose numbers do not fit each other, or that names files to write to."""
+    if isinstance(part, BaseEstimator) and getattr(part, "memory", None) is not None:
+        raise ValueError("it names a folder to keep a cache in, which no saved model does")
+    if isinstance(part, Solver) and part.checkpoint is not None:
+        raise ValueError("it names a file for checkpoints, which no saved model does")
     if dataclasses.is_dataclass(part) and isinstance(part, (Prior, Criterion, Views)):
         dataclasses.replace(part)  # type: ignore[type-var]  # makes its own checks again
     if type(part).__module__.split(".")[0] == __name__.split(".")[0] and hasattr(part, "_parameter_constraints"):
