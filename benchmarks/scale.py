@@ -117,23 +117,29 @@ def cpu(pids):
 
 
 class Steps:
-    """Seconds of each step, wall and CPU over some processes, by a callback of the fit."""
+    """Seconds of each step, wall and CPU over some processes: a callback that does not ask for the model."""
 
     def __init__(self, pids):
-        self.pids, self.marks = pids, [(time.time(), cpu(pids), 0.0)]
+        self.pids, self.marks = pids, [(time.time(), cpu(pids))]
 
-    def __call__(self, row, model):
-        """Note a step."""
-        self.marks.append((time.time(), cpu(self.pids), float(row["evaluations"])))
+    def setup(self, estimator, context):
+        """Do nothing; part of the protocol."""
+
+    teardown = on_fit_task_begin = setup
+
+    def on_fit_task_end(self, estimator, context):
+        """Note a step, or the end."""
+        self.marks.append((time.time(), cpu(self.pids)))
 
     def of_each(self):
-        """Return wall seconds, CPU seconds and evaluations of each step but the first, which has the start in it."""
-        marks = np.array(self.marks)
-        return np.diff(marks[:, 0])[1:], np.diff(marks[:, 1])[1:], marks[2:, 2]
+        """Return wall and CPU seconds of each step but the first, which has the start in it; the last mark ends all."""
+        marks = np.array(self.marks[:-1])
+        return np.diff(marks[:, 0])[1:], np.diff(marks[:, 1])[1:]
 
 
 def described(model, steps, n, **more):
-    wall, processor, evaluations = steps.of_each()
+    wall, processor = steps.of_each()
+    evaluations = model.history_["evaluations"][2:]
     return {
         **more,
         "n": n,
@@ -149,10 +155,9 @@ def described(model, steps, n, **more):
 
 def fitted(X, y, pids, criterion="lda", max_iter=3, **options):
     from sparlow import SparLow
-    from sparlow.estimators import OnStep
 
     steps = Steps(pids)
-    model = SparLow(criterion, max_iter=max_iter, **{**SETTINGS, **options}).set_callbacks(OnStep(steps))
+    model = SparLow(criterion, max_iter=max_iter, **{**SETTINGS, **options}).set_callbacks(steps)
     began = time.time(), cpu(pids)
     model.fit(X, y)
     return model, steps, time.time() - began[0], cpu(pids) - began[1]
@@ -169,6 +174,9 @@ def grow(arguments, n):
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         workers = list(client.run(os.getpid).values())
         pids = [os.getpid(), *workers]
+        before, began = cpu(pids), time.time()
+        time.sleep(10)
+        idle = (cpu(pids) - before) / (time.time() - began)  # what a cluster takes that does nothing
         X = from_npy(X_path)
         model, steps, wall, processor = fitted(X, np.load(y_path), pids, max_iter=arguments.steps)
         peaks = [status(pid, "VmHWM") for pid in pids]
@@ -178,6 +186,7 @@ def grow(arguments, n):
         **row,
         "wall": wall,
         "cpu": processor,
+        "idle_cpu_per_second": idle,
         "parts": len(X.chunks[0]),
         "peak_driver_gb": peaks[0],
         "peak_workers_gb": peaks[1:],

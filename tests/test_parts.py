@@ -17,7 +17,7 @@ from sparlow.coded import Samples
 from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
 from sparlow.labels import Labels
-from sparlow.parts import Local, Parts, pairwise_sum, rows_per_part, streams
+from sparlow.parts import Local, Parts, pairwise_sum, rows_per_part, streams, work
 from sparlow.problem import begin, learn
 from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches
@@ -130,6 +130,28 @@ def test_learning_in_parts_is_learning(name):
     np.testing.assert_array_equal(some.evaluation.dictionary, others.evaluation.dictionary)
 
 
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.7, 0.4)])
+def test_a_step_of_lda_reads_the_samples_three_times(weights, monkeypatch):
+    """Codes and all sums come in one pass, the embedding in a second, the gradient in a third, whatever is balanced."""
+    samples, y, D = in_memory(weights=weights)
+    cut = in_parts(samples)
+    task, first = begin("eliminate", cut, cases.CRITERIA["lda"].bind(samples.X, y), D, 2, shrinkage=0.1)
+    task, first = task.refreshed(first)
+    passes = []
+    each = Local.each
+    monkeypatch.setattr(Local, "each", lambda self, work, own: passes.append(work.function) or each(self, work, own))
+    second = task.evaluate(cases.unit(D + 0.05), first)
+    assert len(passes) == 2
+    task.gradient(second)
+    assert len(passes) == 3
+    task, again = task.refreshed(second)
+    assert len(passes) == 4  # the embedding alone
+    anew = in_parts(samples).coded(second.dictionary)
+    for S in (task.quotient.above, task.quotient.below):
+        np.testing.assert_array_equal(again.coded.form(S), anew.form(S))
+        np.testing.assert_array_equal(again.coded.rmatmul(S.factors), anew._sum(S.factors))
+
+
 def test_codes_that_were_lost_are_computed_again_to_the_same_bits():
     samples, _, D = in_memory(dtype=np.float32)
     rng = np.random.default_rng(0)
@@ -147,20 +169,20 @@ def test_codes_are_kept_while_they_are_of_use_and_within_memory(monkeypatch):
     cut = in_parts(samples)
     first = cut.coded(D)
     second = cut.coded(cases.unit(D + 0.1), first)
-    cache = parts._caches[cut.session.name]
+    cache = work._caches[cut.session.name]
     assert {len(held) for held in cache._codes.values()} == {2}
     del first
     second = cut.coded(cases.unit(D + 0.2), second)
     assert {len(held) for held in cache._codes.values()} <= {1, 2}
-    size = sum(parts._bytes(*pair) for held in cache._codes.values() for pair in held.values())
+    size = sum(work._bytes(*pair) for held in cache._codes.values() for pair in held.values())
     assert size == cache.size
     name = cut.session.name
     del second, cut
-    assert name not in parts._caches
+    assert name not in work._caches
     with sklearn.config_context(working_memory=0):
         tight = in_parts(samples)
         coded = tight.coded(D)
-        assert parts._caches[tight.session.name].size == 0
+        assert work._caches[tight.session.name].size == 0
     np.testing.assert_allclose(coded @ np.eye(R), samples.coded(D) @ np.eye(R))
 
 

@@ -1,15 +1,20 @@
 """Samples on other machines: dask arrays, computed on by the workers of a Dask client.
 
-The only module that imports Dask. :class:`Cluster` is a store of rows as ``parts.py`` wants it. Tasks are functions of
-a part and of what is broadcast; none depends on what another task left behind. So a worker that dies takes nothing with
-it but time: Dask computes its parts again elsewhere, and where the broadcast itself was lost the driver sends all of it
-again. Sums are a tree over the index of the parts, added on the workers.
+The only module that imports Dask. :class:`Cluster` is a store of rows as ``parts`` wants it. Tasks are functions of
+some parts and of what is broadcast; none depends on what another task left behind. So a worker that dies takes nothing
+with it but time: Dask computes its parts again elsewhere, and where the broadcast itself was lost the driver sends all
+of it again. Sums are a tree over the index of the parts, added on the workers. A task has a branch of that tree, 1, 2,
+4, … parts: how many does not change the sum.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import copy
+import ctypes
+import dataclasses
+import functools
 import itertools
 import os
 import time
@@ -19,13 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .parts import Local, Store, Work, add, cut, forget, rows_per_part
+from .parts import At, Local, Store, Work, add, cut, forget, pairwise_sum, rows_per_part
 
 try:
     import dask
     import dask.array as da
     from dask.utils import parse_timedelta
-    from distributed import CancelledError, Client, KilledWorker, TimeoutError, default_client, futures_of
+    from distributed import CancelledError, Client, KilledWorker, TimeoutError, default_client, futures_of, wait
     from distributed.comm import CommClosedError
 except ImportError as error:  # pragma: no cover
     raise ImportError("Dask arrays need dask and distributed: pip install 'sparlow[distributed]'") from error
@@ -34,7 +39,10 @@ Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
+_TASKS = 2  # tasks for each thread of the cluster at least, where there are so many parts
 _STALLED = 15.0  # seconds without work for any worker after which an evaluation is begun again
+_GIVEN_BACK = "65536"  # Dask's default of MALLOC_TRIM_THRESHOLD_ for its workers
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
 
 
@@ -89,6 +97,7 @@ class Cluster(Store):
         self._held = bool(futures_of(X))
         blocks = X.to_delayed().ravel() if self._held else [_Block(X, place) for place in range(len(sizes))]
         self._blocks = [block for block, size in zip(blocks, sizes, strict=True) if size]
+        self._broadcast: tuple[At, Any] | None = None  # what the workers have been sent last
 
     @classmethod
     def of(cls, X: Any) -> Store:
@@ -100,10 +109,11 @@ class Cluster(Store):
             return Local(_Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
 
     def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
-        yield from self._robust(work, own, lambda leaves: leaves)
+        for group in self._computed(list, work, own, lambda leaves: leaves):
+            yield from group
 
     def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
-        return self._robust(work, own, lambda leaves: [_tree(leaves)])[0]
+        return self._computed(pairwise_sum, work, own, lambda leaves: [_tree(leaves)])[0]
 
     def take(self, rows: Array) -> Any:
         def fetch() -> Any:
@@ -119,21 +129,39 @@ class Cluster(Store):
         except _LOST:  # what a worker keeps ends with it
             pass
 
-    def _robust(self, work: Work, own: Callable[[slice], Any], reduce: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    def _computed(
+        self,
+        together: Callable[[Iterator[Any]], Any],
+        work: Work,
+        own: Callable[[slice], Any],
+        reduce: Callable[[list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Return what ``reduce`` makes of the tasks, each of which puts ``together`` the work of some parts."""
+        run = dask.delayed(_run, pure=False, traverse=False)
+        light = dataclasses.replace(work, at=None)  # type: ignore[arg-type]
+
         def attempt() -> list[Any]:
-            client = self.client
-            sent = self._sent(work, broadcast=True)
-            owns = [own(rows) for rows in self.slices]
-            if owns[0] is not None:
-                owns = self._sent(owns)
-            run = dask.delayed(_run, pure=False, traverse=False)
+            at, sent = self._sent_at(work.at), self._sent(light, broadcast=True)
             leaves = []
-            for index, (block, mine, place) in enumerate(zip(self._blocks, owns, self._places(), strict=True)):
+            for worker, groups in self._places():
+                owns = [[own(self.slices[part]) for part in group] for group in groups]
+                if owns[0][0] is not None:
+                    owns = self._sent(owns, **({} if worker is None else {"workers": [worker], "timeout": _STALLED}))
+                place = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
                 with dask.annotate(**place):
-                    leaves.append(run(sent, index, block, mine))
-            return self._result(client.compute(reduce(leaves), optimize_graph=False))
+                    for group, mine in zip(groups, owns, strict=True):
+                        blocks = [self._blocks[part] for part in group]
+                        leaves.append(run(together, at, sent, group.start, mine, *blocks))
+            return self._result(self.client.compute(reduce(leaves), optimize_graph=False))
 
         return self._again(attempt)
+
+    def _sent_at(self, at: At) -> Any:
+        """Return what parts are coded by as the workers have it; it is sent once."""
+        if self._broadcast is None or self._broadcast[0] is not at or self._broadcast[1].status != "finished":
+            self._broadcast = None
+            self._broadcast = at, self._sent(at, broadcast=True)
+        return self._broadcast[1]
 
     def _sent(self, data: Any, **options: Any) -> Any:
         """Scatter data; a worker that goes while they are sent is one more that was lost."""
@@ -142,13 +170,21 @@ class Cluster(Store):
         except KeyError as error:  # the scheduler no longer knows the address
             raise CommClosedError(f"worker {error} was lost while it was sent data") from error
 
-    def _places(self) -> list[dict[str, Any]]:
-        """Return where parts are best computed: where their codes are, unless blocks in memory say where."""
-        workers = [] if self._held else sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        if not workers:
-            return [{}] * len(self._blocks)
-        share = -(-len(self._blocks) // len(workers))
-        return [{"workers": [workers[i // share]], "allow_other_workers": True} for i in range(len(self._blocks))]
+    def _places(self) -> list[tuple[str | None, list[range]]]:
+        """Return the groups of parts that each worker computes best: those whose codes it has.
+
+        Blocks that are in memory say themselves where: each is a group.
+        """
+        count = len(self._blocks)
+        found = {} if self._held else self.client.scheduler_info(n_workers=-1)["workers"]
+        if not found:
+            return [(None, [range(part, part + 1) for part in range(count)])]
+        threads = sum(worker["nthreads"] for worker in found.values())
+        size = 1 << int(np.log2(max(1, count // (_TASKS * threads))))
+        groups = [range(first, min(first + size, count)) for first in range(0, count, size)]
+        share = -(-len(groups) // len(found))
+        some = [groups[first : first + share] for first in range(0, len(groups), share)]
+        return list(zip(sorted(found), some, strict=False))
 
     def _again(self, attempt: Callable[[], Any]) -> Any:
         """Return what an attempt gives; begin again where workers or the connection were lost on the way."""
@@ -156,6 +192,7 @@ class Cluster(Store):
             try:
                 return attempt()
             except _LOST as error:
+                self._broadcast = None
                 if trial == _RETRIES:
                     raise ClusterLostError(self._said(f"{trial} attempts failed, the last by {error!r}")) from error
                 self._wait_for_workers(error)
@@ -186,8 +223,9 @@ class Cluster(Store):
         idle = None
         while True:
             try:
-                return self.client.gather(futures, direct=False) if _all_done(futures) else self._waited(futures)
-            except _Pending:
+                wait(futures, timeout=_GLANCE)
+                return self.client.gather(futures, direct=False)
+            except TimeoutError:
                 workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
                 busy = bool(workers) and any(self.client.processing().values())
                 idle = None if busy else idle or time.monotonic()
@@ -195,39 +233,48 @@ class Cluster(Store):
                 if idle is not None and time.monotonic() - idle > patience:
                     raise TimeoutError("nothing is being computed") from None
 
-    def _waited(self, futures: list[Any]) -> list[Any]:
-        deadline = time.monotonic() + _GLANCE
-        for future in futures:
-            try:
-                future.result(timeout=max(0.01, deadline - time.monotonic()))
-            except TimeoutError:
-                if future.status == "pending":
-                    raise _Pending from None
-                raise
-        return self.client.gather(futures, direct=False)
-
-
-class _Pending(Exception):  # noqa: N818
-    """Not all futures are done yet."""
-
-
-def _all_done(futures: list[Any]) -> bool:
-    return all(future.status == "finished" for future in futures)
-
 
 class _Block:
     """A block of a dask array that is computed within the task that wants it: it never travels."""
 
     def __init__(self, X: Any, place: int) -> None:
-        (self._rows,) = dask.optimize(X.blocks[place])
+        (rows,) = dask.optimize(X.blocks[place])
+        self._graph, ((self._key,),) = dict(rows.__dask_graph__()), rows.__dask_keys__()
 
     def read(self) -> Any:
-        return self._rows.compute(scheduler="synchronous")
+        return dask.get(self._graph, self._key)
 
 
-def _run(work: Work, index: int, block: Any, own: Any) -> Any:
-    """Compute one part on a worker."""
-    return work(index, block.read if isinstance(block, _Block) else lambda: block, own)
+def _run(
+    together: Callable[[Iterator[Any]], Any], at: At, work: Work, first: int, owns: list[Any], *blocks: Any
+) -> Any:
+    """Compute some parts on a worker, one after the other."""
+    _keep_pages()
+    work = dataclasses.replace(work, at=at)
+    parts = (
+        work(first + i, block.read if isinstance(block, _Block) else functools.partial(_as_it_is, block), own)
+        for i, (block, own) in enumerate(zip(blocks, owns, strict=True))
+    )
+    return together(parts)
+
+
+@functools.cache
+def _keep_pages() -> None:
+    """Let this worker keep the memory of freed arrays for the next ones.
+
+    Dask starts workers with a setting by which each array above 128 kB is given back to the system when it is freed.
+    The next one is cleared page by page, which takes a third of the time of a part. Another setting is left alone.
+    """
+    if os.environ.get("MALLOC_TRIM_THRESHOLD_") != _GIVEN_BACK:
+        return
+    with contextlib.suppress(OSError, AttributeError):  # an allocator other than that of glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        library.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+
+
+def _as_it_is(block: Any) -> Any:
+    return block
 
 
 def _tree(leaves: list[Any]) -> Any:
@@ -240,13 +287,15 @@ def _tree(leaves: list[Any]) -> Any:
 
 
 class _Lazy:
-    """A dask array whose slices are computed in this thread."""
+    """A dask array whose chunks are computed in this thread; slices are chunks."""
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape, self.dtype = X, X.shape, X.dtype
+        starts = np.cumsum([0, *X.chunks[0]]).tolist()
+        self._blocks = {a: _Block(X, i) for i, (a, b) in enumerate(itertools.pairwise(starts)) if b > a}
 
-    def __getitem__(self, rows: Any) -> Any:
-        return self.X[rows].compute(scheduler="synchronous")
+    def __getitem__(self, rows: slice) -> Any:
+        return self._blocks[rows.start].read()
 
 
 def gathered(y: Any) -> Array:
@@ -314,6 +363,16 @@ class _File:
         if found.ndim != 2:
             raise ValueError(f"{path} must hold rows (samples, features), got an array of shape {found.shape}.")
         self.shape, self.dtype = found.shape, found.dtype
+        self.offset = found.offset if found.flags.c_contiguous else None
 
     def __getitem__(self, index: Any) -> Array:
-        return np.array(np.load(self.path, mmap_mode="r")[index])
+        rows, width = index[0], self.shape[1]
+        first, stop, _ = rows.indices(self.shape[0])
+        if self.offset is None or index[1] != slice(0, width, None):  # stored by columns, or not all of them wanted
+            return np.array(np.load(self.path, mmap_mode="r")[index])
+        found = np.empty((stop - first, width), self.dtype)
+        with open(self.path, "rb") as file:
+            file.seek(self.offset + first * width * self.dtype.itemsize)
+            if file.readinto(found.data.cast("B")) != found.nbytes:
+                raise ValueError(f"{self.path} ends before row {stop}.")
+        return found

@@ -1,0 +1,194 @@
+"""Where rows are, and who computes: row stores, how they are cut into parts, and how sums over parts are added."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import get_config
+
+from ..labels import Labels
+from ..parallel import Threads
+from .work import Work, forget
+
+Array = NDArray[Any]
+
+DRAWN = 20_000  # samples that defaults and the first dictionary are learned from
+_OF_EACH = 20  # samples of each class among these, where there are so many
+_SHARE = 32  # parts are that share of the working memory, in double precision
+_FEWEST, _MOST = 16, 1 << 16  # rows of a part
+
+
+def working_memory() -> int:
+    """Return the bytes that temporary arrays may take: ``working_memory`` of scikit-learn's configuration, 1 GiB."""
+    return int(get_config()["working_memory"] * 2**20)
+
+
+def rows_per_part(n_features: int) -> int:
+    """Return the rows of a part: the largest power of two whose rows in double precision take 1/32 of the memory."""
+    rows = working_memory() / (_SHARE * 8 * max(1, n_features))
+    return int(np.clip(2 ** math.floor(math.log2(max(rows, 1))), _FEWEST, _MOST))
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a collection of Dask, which is not imported to find out."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "dask")
+
+
+def _is_store(X: Any) -> bool:
+    """Return whether X is an array in a file that is read by slices, as of zarr and h5py."""
+    return hasattr(X, "chunks") and hasattr(X, "dtype") and hasattr(X, "__getitem__") and not hasattr(X, "iloc")
+
+
+def streams(X: Any, times: int = 1) -> bool:
+    """Return whether samples are read in parts: Dask's always, others from a size on.
+
+    That is a quarter of the working memory for arrays in files (memory maps, zarr, HDF5), and all of it for arrays in
+    memory; where ``times`` as much as the samples is needed at once, so much less.
+    """
+    if is_dask(X):
+        return True
+    in_file = isinstance(X, np.memmap) or _is_store(X)
+    if not (in_file or isinstance(X, np.ndarray) or sp.issparse(X)) or len(X.shape) != 2 or X.dtype.kind not in "buif":
+        return False
+    size = X.nnz * 12 if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
+    return bool(times * size >= (working_memory() // 4 if in_file else working_memory()))
+
+
+def cut(n: int, n_features: int) -> Array:
+    """Return the bounds of the parts of n rows."""
+    return np.append(np.arange(0, n, rows_per_part(n_features)), n)
+
+
+def nothing(rows: slice) -> None:
+    """Return what a part needs of its own where that is nothing."""
+
+
+def add(left: Any, right: Any) -> Any:
+    """Add two partial results, arrays or tuples of them."""
+    if isinstance(left, tuple):
+        return tuple(add(a, b) for a, b in zip(left, right, strict=True))
+    return left + right
+
+
+def pairwise_sum(parts: Iterable[Any]) -> Any:
+    """Add results in their order, neighbours first, then sums of two, of four, …; few are held at a time."""
+    held: list[tuple[int, Any]] = []  # how many parts a sum has, and the sum
+    for part in parts:
+        count = 1
+        while held and held[-1][0] == count:
+            _, before = held.pop()
+            part, count = add(before, part), 2 * count
+        held.append((count, part))
+    total = held.pop()[1]
+    while held:
+        total = add(held.pop()[1], total)
+    return total
+
+
+class Store(ABC):
+    """Rows in parts.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    dtype : dtype
+        Of the samples once they are read, float32 or float64.
+    bounds : array of shape (parts + 1,)
+        Where parts begin and end.
+
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, bounds: Array) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
+        self.bounds = np.unique(bounds)  # a part without rows is no part
+
+    @property
+    def slices(self) -> list[slice]:
+        """The rows of each part."""
+        return [slice(a, b) for a, b in itertools.pairwise(self.bounds.tolist())]
+
+    @abstractmethod
+    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
+        """Return the work of each part in order; ``own(rows)`` gives what a part needs of its own."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> Any:
+        """Return some rows as they are stored; ``rows`` are sorted."""
+
+    def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
+        """Return the pairwise sum of the work of all parts."""
+        return pairwise_sum(self.each(work, own))
+
+    def forget(self, session: str) -> None:
+        """Let go what is kept for a fit."""
+        forget(session)
+
+
+class Local(Store):
+    """Rows of an array, a memory map or another row store, computed on by threads of this process.
+
+    Parameters
+    ----------
+    rows : array, csr_array, memory map, or anything with ``shape``, ``dtype`` and slices
+    n_jobs : int, optional
+    bounds : array, optional
+        By default as of :func:`cut`.
+
+    """
+
+    def __init__(self, rows: Any, n_jobs: int | None = None, bounds: Array | None = None) -> None:
+        super().__init__(tuple(rows.shape), rows.dtype, cut(*rows.shape) if bounds is None else bounds)
+        self.rows, self.n_jobs = sp.csr_array(rows) if sp.issparse(rows) else rows, n_jobs
+
+    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
+        def compute(part: tuple[int, slice]) -> Any:
+            index, rows = part
+            return work(index, lambda: self.read(rows), own(rows))
+
+        with Threads(self.n_jobs) as threads:
+            yield from threads.map(compute, enumerate(self.slices))
+
+    def read(self, rows: Any) -> Any:
+        """Return some rows; of a memory map as a copy, after which its pages no longer count as this process's."""
+        found = self.rows[rows]
+        mapped = getattr(self.rows, "_mmap", None)
+        if mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return found
+        found = np.array(found)
+        if self.rows.mode == "r":
+            mapped.madvise(mmap.MADV_DONTNEED)
+        return found
+
+    def take(self, rows: Array) -> Any:
+        if isinstance(self.rows, np.ndarray) or sp.issparse(self.rows):
+            return self.read(rows)
+        wanted = [(part, rows[(rows >= part.start) & (rows < part.stop)] - part.start) for part in self.slices]
+        found = [self.rows[part][some] for part, some in wanted if len(some)]
+        return sp.vstack(found, "csr") if sp.issparse(found[0]) else np.concatenate(found)
+
+
+def drawn_rows(n: int, n_features: int, labels: Labels, seed: int) -> Array:
+    """Draw the rows that defaults and the first dictionary come from, sorted: 20 000, and 20 of each class at least.
+
+    Fewer where these would take more than an eighth of the working memory, but 2000 at least.
+    """
+    most = max(DRAWN // 10, min(DRAWN, working_memory() // (8 * 8 * n_features)))
+    rng = np.random.RandomState(seed)
+    chosen = np.zeros(n, bool)
+    chosen[rng.choice(n, min(n, most), replace=False)] = True
+    if labels.y is not None:
+        for c in range(int(labels.y.max()) + 1):
+            members = np.flatnonzero(labels.y == c)
+            lacking = min(len(members), _OF_EACH) - int(chosen[members].sum())
+            if lacking > 0:
+                chosen[rng.permutation(members[~chosen[members]])[:lacking]] = True
+    return np.flatnonzero(chosen)
