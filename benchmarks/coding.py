@@ -169,7 +169,7 @@ def patches(X, size, n):
     return P / np.maximum(norms, 0.1 * np.sqrt(np.mean(norms**2)))[:, None]
 
 
-def local(repeats, n=20_000):
+def local(repeats, n=100_000):
     """Codes of patches: microseconds of one thread for each, and ratios."""
     rows = []
     for name, size, r, l1, l2 in LOCAL:
@@ -192,7 +192,7 @@ def local(repeats, n=20_000):
             with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 seconds = median_seconds(functions, repeats, 1)
-                part = X[::20]
+                part = X[::100]
                 rival = {"sklearn": lambda: sparse_encode(part, D, algorithm="lasso_cd", alpha=l1, n_jobs=1)}  # noqa: B023
                 seconds["sklearn"] = median_seconds(rival, 1, 1)["sklearn"] * len(X) / len(part)
             row = dict(set=name, m=size * size, atoms=r, dtype=np.dtype(dtype).name, l1=l1, l2=l2, samples=n)
@@ -331,7 +331,7 @@ def main(repeats, threads, output):
     results["speed"] = speed(X, y, np.float64, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
     results["speed"] += speed(X, y, np.float32, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
     patch_source = "USPS and MNIST" if DATA else source
-    print(f"\n## Patches: {patch_source}, 20 000 of them, one thread, warm after a 1 % move\n\n{LOCAL_HEAD}")
+    print(f"\n## Patches: {patch_source}, 100 000 of them, one thread, warm after a 1 % move\n\n{LOCAL_HEAD}")
     results["local"] = local(repeats)
     print("\n## scikit-learn's `sparse_encode`\n")
     print("| λ₁ | samples | sparlow (s) | lasso_cd (s) | lasso_lars (s) | best ÷ sparlow |\n" + "|---" * 6 + "|")

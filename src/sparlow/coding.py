@@ -25,6 +25,7 @@ from .derivative import (
     Atoms,
     dense_chunk,
     dense_products,
+    frobenius,
     gradient_entries,
     map_codes,
     rows_of,
@@ -38,6 +39,7 @@ from .priors import Prior, checked_numbers
 Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
+_MOST = 2048  # samples that are coded at once
 _UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 
 
@@ -156,12 +158,12 @@ class Coder:
             if _single_precision_screens(x, narrowest):
                 C, screen = _product(X[rows].astype(np.float32, copy=False), atoms.D_single), atoms.G_single
             else:
-                C, screen = _product(x, atoms.D), atoms.G
+                C, screen = _product(x, atoms.D_screen), atoms.G
             arrays = frozen(x, C, atoms.D, atoms.G, screen)
             begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else rows_of(start, rows)
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
-        parts = chunks(n, max(atoms.D.shape))
+        parts = chunks(n, max(atoms.D.shape), most=_MOST)
         if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
         elif len(parts) == 1:
@@ -468,6 +470,9 @@ def _nothing(n: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
 
 def _single_precision_screens(x: Array, narrowest: float) -> bool:
     """Return whether rounding in single precision is small against ∂g(0), so that few atoms join for it."""
-    largest = np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64)))
-    in_range = largest == 0 or 1e-20 < largest < 1e20
-    return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
+
+    def small(largest: float) -> bool:
+        in_range = largest == 0 or 1e-20 < largest < 1e20
+        return bool(in_range and 6e-8 * (x.shape[1] + 100) * largest < 0.05 * narrowest)
+
+    return small(2 * frobenius(x)) or small(np.sqrt(np.max(np.einsum("ij,ij->i", x, x, dtype=np.float64))))

@@ -24,19 +24,27 @@ _FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
 
 @dataclass(frozen=True)
 class Atoms:
-    """Atoms D and G = D Dᵀ, both also in single precision."""
+    """Atoms D and G = D Dᵀ, and both for screening, in single precision too.
+
+    Rows of G and the atoms for screening are followed by zeros, so that kernels can read rows in whole blocks; so are
+    those in D.
+    """
 
     D: Array
     G: Array
+    D_screen: Array
     D_single: Array
     G_single: Array
 
     @classmethod
     def of(cls, D: Array, n_jobs: int | None) -> Atoms:
         """Compute the Gram matrix by blocks, so that it has the same bits for any number of threads."""
-        r = len(D)
-        G = np.empty((r, r), D.dtype)
-        single = G if D.dtype == np.float32 else np.empty((r, r), np.float32)
+        r, m = D.shape
+        wide = np.zeros((_kernels.padded(r) + _kernels.padded(1), m), D.dtype)
+        wide[:r] = D
+        D, D_screen = wide[:r], wide[: _kernels.padded(r)]
+        G = np.zeros((r, len(D_screen)), D.dtype)
+        single = G if D.dtype == np.float32 else np.zeros(G.shape, np.float32)
 
         def fill(rows: slice) -> None:
             lower = D[rows] @ D[: rows.stop].T
@@ -48,7 +56,7 @@ class Atoms:
 
         with Threads(n_jobs) as threads:
             list(threads.map(fill, chunks(r, max(D.shape))))
-        return cls(D, G, D.astype(np.float32, copy=False), single)
+        return cls(D, G, D_screen, D_screen.astype(np.float32, copy=False), single)
 
 
 def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
@@ -56,11 +64,18 @@ def dense_chunk(X: Any, rows: slice, D: Array) -> Array:
     part = X[rows]
     dense = np.ascontiguousarray(part.toarray() if sp.issparse(part) else part, dtype=D.dtype)
     limit = 1e18 if D.dtype == np.float32 else 1e150
-    if max(dense.max(), -dense.min()) > limit:
+    if not frobenius(dense) < limit and max(dense.max(), -dense.min()) > limit:
         raise ValueError(
             f"X has entries above {limit:.0g} in {D.dtype}: divide it (and the prior's weights) by its scale."
         )
     return dense
+
+
+def frobenius(dense: Array) -> float:
+    """Return the root of the sum of all squares, infinite where it overflows: a quick bound on norms and entries."""
+    with np.errstate(over="ignore"):
+        flat = dense.ravel()
+        return float(np.sqrt(flat @ flat))
 
 
 def map_codes(function: Any, codes: sp.csr_array, prior: Prior) -> Array:

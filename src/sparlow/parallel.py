@@ -235,9 +235,9 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def chunks(n: int, width: int) -> list[slice]:
+def chunks(n: int, width: int, most: int = 512) -> list[slice]:
     """Return slices of ``range(n)``, of a size that depends only on the ``width`` of the arrays made for each row."""
-    size = max(16, min(512, _CHUNK_NUMBERS // width))
+    size = max(16, min(most, _CHUNK_NUMBERS // width))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 

@@ -12,6 +12,7 @@ from .bags import add_to_words, intersections, local_weights, nearest_words, poo
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
+from .lanes import padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
@@ -39,6 +40,7 @@ __all__ = [
     "local_weights",
     "map_scalar",
     "nearest_words",
+    "padded",
     "pool_codes",
     "pool_max",
     "pool_sum",

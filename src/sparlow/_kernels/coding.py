@@ -23,7 +23,7 @@ from .algebra import (
     subtract_multiple,
 )
 from .compilation import kernel, part
-from .quadratic import encode_quadratic
+from .quadratic import LONG, encode_quadratic
 from .screening import FAR, FAR_SINGLE, screen, select
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
@@ -31,8 +31,6 @@ _CODE, _CORR, _RESID, _TRIAL, _TRIAL_RESID, _STEP, _CURV, _KEPT_CURV, _STIFFNESS
 # Rows of the integer work array: working set, the one that is loaded, support, factored support, candidates, marks.
 _ATOM, _LOADED, _SUPPORT, _KEPT, _CANDIDATE, _MARK = range(6)
 
-_LONG = 48  # supports of more atoms are found by the general method, whatever the prior
-_ROOM = 128  # atoms at hand in the method for quadratic priors
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
 _STIFF = 30.0  # curvature g″ from which a coordinate is left to coordinate steps: K is nearly diagonal there
 _ROUNDS = 1000  # additions to the working set, and …
@@ -558,27 +556,18 @@ def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
     bits = _bits(C, len(D))
     if constant is None:
         return encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, False, bits)
-    coded = _encode_quadratic(X, C, dictionary, constant, start)
+    coded = encode_quadratic(X, C, *dictionary, constant, *start)
     left = np.flatnonzero(np.isinf(coded[3]))
     if len(left) == 0:
         return coded
     X, C = _frozen(X[left], C[left])
     start = _as_start(_rows(coded, left))
     general = encode_general(X, C, *dictionary, *functions, *start, tol, add_limit, True, bits)
-    short = np.flatnonzero(general[0] <= _LONG)
+    short = np.flatnonzero(general[0] <= LONG)
     X, C = _frozen(X[short], C[short])
-    again = _encode_quadratic(X, C, dictionary, constant, _as_start(_rows(general, short)))
+    again = encode_quadratic(X, C, *dictionary, constant, *_as_start(_rows(general, short)))
     better = np.isfinite(again[3])
     return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
-
-
-def _encode_quadratic(X, C, dictionary, constant, start):
-    """Make the arrays to work in, and call the kernel."""
-    r = len(dictionary[0])
-    room = min(r, _ROOM) + 1
-    bits, rows = _bits(C, (2, max(r, room) + 8)), np.empty((room, room + 8), C.dtype)
-    table = _frozen(rows.view())[0]
-    return encode_quadratic(X, C, *dictionary, constant, *start, bits, rows, table, min(_LONG, room - 1))
 
 
 def _bits(C, shape):

@@ -5,7 +5,8 @@ import logging
 import warnings
 
 from numba import njit
-from numba.core import event
+from numba.core import cgutils, config, event
+from numba.extending import intrinsic
 
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
@@ -37,6 +38,28 @@ def kept(decorator, function, **options):
 def kernel(function):
     """Compile a function that the library calls from Python."""
     return kept(njit, function, nogil=True, fastmath=FAST, error_model="numpy")
+
+
+def borrowed(array):
+    """Return an array that does not count its references, for use within a kernel that is handed the array.
+
+    Each row that a loop looks at counts as a reference otherwise, and to count them takes as long as the work on short
+    rows. The caller of the kernel keeps the array alive; an array that a kernel makes itself must not be borrowed.
+    """
+    return array
+
+
+if not config.DISABLE_JIT:
+
+    @intrinsic
+    def borrowed(typing, array):
+        def lower(context, builder, signature, arguments):
+            view = context.make_array(signature.args[0])(context, builder, value=arguments[0])
+            view.meminfo = cgutils.get_null_value(view.meminfo.type)
+            view.parent = cgutils.get_null_value(view.parent.type)
+            return view._getvalue()
+
+        return array(array), lower
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
