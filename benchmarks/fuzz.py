@@ -12,7 +12,8 @@ that the library, or a check of scikit-learn, has written. Everything else is a 
 - codes whose optimality gap is above ``tol`` without a ConvergenceWarning;
 - an embedding that differs from the transform of the same samples.
 
-A case is repeated by ``python -m benchmarks.fuzz --only 123``.
+A case is repeated by ``python -m benchmarks.fuzz --only 123``. Rows are kept for every thousand cases; a run that was
+stopped goes on.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ from sparlow.priors import ElasticNet, KLDivergence, Prior
 from sparlow.solvers import EarlyStopping, Solver
 from sparlow.views import Patches, Shifts
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "fuzz.json"
+RESULTS = pathlib.Path(__file__).parent / "results" / "fuzz.jsonl"
 LIMIT = 10.0  # seconds
+CHUNK = 1000  # cases of a row
 _LOST: dict[str, Any] = {"what": "?", "outcome": "finding", "message": "crash or hang", "seconds": LIMIT}
 Rng = np.random.Generator
 
@@ -641,8 +643,7 @@ def run_all(seed: int, cases: range, limit: float, say: Callable[[str], None]) -
         if row["outcome"] == "finding":
             findings.append(row)
             say(json.dumps(row))
-        if (case + 1) % 500 == 0:
-            say(f"{case + 1} cases, {len(findings)} findings, {time.perf_counter() - began:.0f} s")
+    say(f"cases {cases.start} to {cases.stop}: {len(findings)} findings, {time.perf_counter() - began:.0f} s")
     worker.close()
     table: dict[str, dict[str, int]] = {}
     for (what, outcome), count in sorted(counts.items()):
@@ -650,9 +651,11 @@ def run_all(seed: int, cases: range, limit: float, say: Callable[[str], None]) -
     seconds = round(time.perf_counter() - began, 1)
     return {
         "seed": seed,
+        "first": cases.start,
         "cases": len(cases),
         "limit": limit,
         "seconds": seconds,
+        "slowest": slowest,
         "counts": table,
         "findings": findings,
     }
@@ -661,9 +664,9 @@ def run_all(seed: int, cases: range, limit: float, say: Callable[[str], None]) -
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20_000)
-    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds per case")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no part after so many")
     parser.add_argument("--only", type=int, help="run one case in this process")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
@@ -674,11 +677,18 @@ def main() -> int:
     if arguments.only is not None:
         print(json.dumps(run_case(arguments.seed, arguments.only), indent=2))
         return 0
-    cases = range(arguments.first, arguments.first + arguments.cases)
-    found = run_all(arguments.seed, cases, arguments.limit, lambda words: print(words, flush=True))
-    arguments.output.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found["counts"], indent=1))
-    return 1 if found["findings"] else 0
+    lines = arguments.output.read_text().splitlines() if arguments.output.exists() else []
+    known = {row["first"] for row in map(json.loads, lines) if row["seed"] == arguments.seed}
+    began, findings = time.perf_counter(), 0
+    for first in range(0, arguments.cases, CHUNK):
+        if first in known or time.perf_counter() - began > arguments.seconds:
+            continue
+        cases = range(first, min(first + CHUNK, arguments.cases))
+        row = run_all(arguments.seed, cases, arguments.limit, lambda words: print(words, flush=True))
+        findings += len(row["findings"])
+        with arguments.output.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

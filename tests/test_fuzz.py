@@ -1,8 +1,11 @@
 """A small part of the random calls of benchmarks/fuzz.py and of the forged files of benchmarks/model_files.py."""
 
+import collections
+import json
+
 import pytest
 
-from benchmarks import fuzz, model_files
+from benchmarks import fuzz, interruptions, model_files
 
 
 @pytest.mark.slow
@@ -34,3 +37,10 @@ def test_damaged_and_forged_files_are_refused_or_can_be_used(monkeypatch):
     rows = [answers(f"damage {case}") for case in range(60)] + [answers(f"forgery {case}") for case in range(40)]
     assert [row for row in rows if row["outcome"] == "finding"] == []
     assert sum(row["outcome"] == "refused" for row in rows) > 50
+
+
+def test_the_rows_show_every_interruption_without_a_complaint():
+    rows = [json.loads(line) for line in interruptions.RESULTS.read_text().splitlines()]
+    counts = collections.Counter((row["task"], row["how"]) for row in rows if "skipped" not in row)
+    assert counts == {(task, how): 20 for task in interruptions.TASKS for how in interruptions.HOWS}
+    assert [row for row in rows if row["complaints"]] == []
