@@ -563,6 +563,22 @@ def test_sspic_estimates_priors_that_suit_the_codes():
     assert sp.issparse(adaptive_pursuit(X[:2], model.dictionary_, 0.1, np.ones(100))[0])
 
 
-def test_sspic_warns_of_atoms_that_leave_no_residual():
-    with pytest.warns(UserWarning, match="at most half as many"):
-        SSPIC(40, random_state=0).fit(X[:60], Y[:60])
+def test_sspic_takes_samples_where_atoms_would_leave_no_residual():
+    model = SSPIC(400, random_state=0).fit(X[:600], Y[:600])
+    counts = np.unique(model.atom_classes_, return_counts=True)[1]
+    assert len(model.dictionary_) == 400
+    assert np.ptp(counts) <= 1
+    assert all((np.abs(X[:600] - atom).max(axis=1) < 1e-12).any() for atom in model.dictionary_)
+    assert model.score(X[600:], Y[600:]) > 0.92
+    few = SSPIC(300, random_state=0).fit(X[:600], Y[:600])
+    assert not any((np.abs(X[:600] - atom).max(axis=1) < 1e-12).any() for atom in few.dictionary_[:5])
+
+
+def test_sspic_counts_the_dimensions_of_its_noise():
+    rng = np.random.default_rng(0)
+    faces = rng.uniform(size=(4, 60))
+    samples = np.repeat(faces, 50, axis=0)
+    samples[:, :40] += 0.3 * rng.standard_normal((200, 40))  # in 40 of 60 dimensions
+    model = SSPIC(4, random_state=0).fit(samples, np.repeat(range(4), 50))
+    assert 6 < model.dimensions_ < 8.5  # a fifth of about 40
+    assert SSPIC(4, dimensions=3.0, random_state=0).fit(samples, np.repeat(range(4), 50)).dimensions_ == 3

@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval
 
 from .. import _kernels
 from ..dictionaries import class_union, ksvd
-from ..messages import warn
 from ..parallel import Threads, chunks, frozen, one_blas_thread
 from .base import Array, DictionaryClassifier
 
 _NEVER = 1e6  # a price that no atom can pay
+_LEAST_DIMENSIONS, _SHARE = 5.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -53,25 +53,26 @@ class SSPIC(DictionaryClassifier):
 
     The original text was not at hand: the model was put together from secondary sources, and details may differ. In
     particular the noise of images is not independent from pixel to pixel. σ² is therefore the mean energy of the
-    residual divided by ``dimensions``, not by the number of pixels. With all pixels the prior weighs too little: digits
-    of scikit-learn fall from 96 to 78 per cent.
+    residual divided by ``dimensions``, not by the number of pixels. With all pixels the prior weighs too little.
 
     Parameters
     ----------
     n_atoms : int, optional
-        Atoms in all, by K-SVD of each class; at most half as many as samples. By default the training samples
-        themselves are the atoms, and a training sample is coded without its own.
+        Atoms in all. By K-SVD of each class if there are at least twice as many samples, for otherwise atoms rebuild
+        their samples without the residual from which the noise is learned; else random samples. By default all
+        samples are atoms. A sample that is an atom is coded without it while learning.
     price : float, default=0.003
         ρ of the first codes: an atom joins if it explains more than this share of the energy of a sample.
-    dimensions : float, default=10
-        The independent dimensions of the noise. Fewer give the prior more weight.
+    dimensions : float, optional
+        The independent dimensions of the noise. Fewer give the prior more weight. By default a fifth of
+        (tr C)²/tr C², C the covariance of the first residuals, but 5 at least.
     max_iter : int, default=2
         Estimates of the priors.
-    smoothing : float, default=1.0
+    smoothing : float, default=100.0
         Pseudocounts: κⱼ = (n_c ū + smoothing · κ̄) / (n_c + smoothing), ū the share of samples that use atom j and κ̄
         the mean share over the atoms of the same class as j.
     random_state : int or RandomState, optional
-        For K-SVD.
+        For the atoms.
     n_jobs : int, optional
         Threads. The result does not depend on it.
     verbose : int, default=0
@@ -87,6 +88,8 @@ class SSPIC(DictionaryClassifier):
         The class of each atom.
     kappa_ : array of shape (n_classes, n_atoms)
         κ of each class.
+    dimensions_ : float
+        The dimensions of the noise.
     lambda_, sigma2_ : arrays of shape (n_classes,)
         λ and σ² of each class.
     costs_ : array of shape (n_iter,)
@@ -114,7 +117,7 @@ class SSPIC(DictionaryClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
         "price": [Interval(Real, 0, None, closed="left")],
-        "dimensions": [Interval(Real, 0, None, closed="neither")],
+        "dimensions": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "smoothing": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
@@ -127,9 +130,9 @@ class SSPIC(DictionaryClassifier):
         n_atoms: int | None = None,
         *,
         price: float = 0.003,
-        dimensions: float = 10,
+        dimensions: float | None = None,
         max_iter: int = 2,
-        smoothing: float = 1.0,
+        smoothing: float = 100.0,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -161,21 +164,7 @@ class SSPIC(DictionaryClassifier):
 
         """
         X, labels = self._training_samples(X, y)
-        own = np.full(len(X), -1)
-        if self.n_atoms is None:
-            used = X.any(axis=1)
-            if not used.any():
-                raise ValueError("All samples are zero: there is nothing that SSPIC could take as an atom.")
-            D, places = X[used], labels[used]
-            own[used] = np.arange(len(D))
-        else:
-            if 2 * self.n_atoms > len(X):
-                warn(
-                    f"n_atoms={self.n_atoms} atoms rebuild {len(X)} samples almost without a residual, from which "
-                    "SSPIC learns its noise: ask for at most half as many, or leave n_atoms out to take the samples."
-                )
-            rng = check_random_state(self.random_state)
-            D, places = class_union(X, labels, self.n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs)
+        D, places, own = self._dictionary(X, labels)
         self.dictionary_, self.atom_classes_ = D, self.classes_[places]
         members = [np.flatnonzero(labels == c) for c in range(len(self.classes_))]
         codes = [
@@ -184,6 +173,7 @@ class SSPIC(DictionaryClassifier):
             )[0]
             for c, rows in enumerate(members)
         ]
+        self.dimensions_ = self._dimensions(X, codes, members) if self.dimensions is None else float(self.dimensions)
         costs: list[float] = []
         for iteration in range(self.max_iter):
             total = 0.0
@@ -198,6 +188,33 @@ class SSPIC(DictionaryClassifier):
         self.costs_, self.n_iter_ = np.array(costs), len(costs)
         return self
 
+    def _dictionary(self, X: Array, labels: Array) -> tuple[Array, Array, Array]:
+        """Return the atoms, their classes, and the atom that each sample is, −1 for none."""
+        own = np.full(len(X), -1)
+        rng = check_random_state(self.random_state)
+        if self.n_atoms is not None and 2 * self.n_atoms <= len(X):
+            return *class_union(X, labels, self.n_atoms, ksvd, random_state=rng, n_jobs=self.n_jobs), own
+        used = X.any(axis=1)
+        if not used.any():
+            raise ValueError("All samples are zero: there is nothing that SSPIC could take as an atom.")
+        rows = np.flatnonzero(used)
+        if self.n_atoms is not None and self.n_atoms < len(rows):
+            turns = np.empty(len(rows), np.int64)  # samples in random order, the classes in turns
+            for c in np.unique(labels[rows]):
+                turns[labels[rows] == c] = rng.permutation(np.sum(labels[rows] == c))
+            rows = np.sort(rows[np.argsort(turns, kind="stable")[: self.n_atoms]])
+        own[rows] = np.arange(len(rows))
+        return X[rows], labels[rows], own
+
+    def _dimensions(self, X: Array, codes: list[sp.csr_array], members: list[Array]) -> float:
+        """Return a fifth of the effective dimensions of the residuals, (tr C)²/tr C², but 5 at least."""
+        residual = np.vstack([X[rows] - code @ self.dictionary_ for code, rows in zip(codes, members, strict=True)])
+        residual = residual.astype(np.float64)
+        squares = float(np.sum((residual.T @ residual if X.shape[1] < len(X) else residual @ residual.T) ** 2))
+        return (
+            max(_LEAST_DIMENSIONS, _SHARE * float(np.sum(residual**2)) ** 2 / squares) if squares else _LEAST_DIMENSIONS
+        )
+
     def _estimate(self, X: Array, codes: sp.csr_array, places: Array) -> SpikeAndSlab:
         """Return the prior that suits the codes of some samples."""
         n = len(X)
@@ -206,13 +223,13 @@ class SSPIC(DictionaryClassifier):
         kappa = (uses + self.smoothing * by_class[places]) / (n + self.smoothing)
         kappa = np.clip(kappa, 0.1 / ((n + 1) * len(places)), 0.95)
         residual = X - codes @ self.dictionary_
-        sigma2 = max(float(np.sum(residual.astype(np.float64) ** 2)) / n, 1e-6) / self.dimensions
+        sigma2 = max(float(np.sum(residual.astype(np.float64) ** 2)) / n, 1e-6) / self.dimensions_
         square = float(np.mean(codes.data.astype(np.float64) ** 2)) if codes.nnz else 1.0
         return SpikeAndSlab(kappa, min(max(sigma2 / max(square, 1e-12), 1e-6), 10.0), sigma2)
 
     def _coded(self, X: Array, own: Array, prior: SpikeAndSlab) -> tuple[sp.csr_array, Array]:
         codes, costs = adaptive_pursuit(X, self.dictionary_, prior.lam, prior.prices, barred=own, n_jobs=self.n_jobs)
-        return codes, prior.surprise(costs, self.dimensions)
+        return codes, prior.surprise(costs, self.dimensions_)
 
     def _scores(self, X: Array) -> Array:
         own = np.full(len(X), -1)
