@@ -1,21 +1,20 @@
 """The embedding: ratio trace of codes beside samples, by other means; votes of neighbours by loops."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse as sp
 from scipy.linalg import subspace_angles
-from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
-from sparlow import embedding
+from sparlow import SparLow, embedding
 from sparlow.coded import Rows, Samples
 from sparlow.criteria import LDA
 from sparlow.embedding import (
-    PRINCIPAL,
+    PAIRS,
     USUAL,
+    WIDE,
     Embedding,
     Neighbours,
     Ratio,
@@ -23,7 +22,6 @@ from sparlow.embedding import (
     choose_ridges,
     nearest_right,
     surely,
-    try_ridges,
     whitened,
 )
 from sparlow.priors import ElasticNet
@@ -136,7 +134,7 @@ def test_the_model_keeps_what_it_says(name):
     W = model.projection_
     np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ W, atol=1e-6 * np.abs(model.embedding_).max())
     quotient = model.criterion_.bind(UNIT, model._training.bound)
-    if model.ridges_ != PRINCIPAL and quotient.renew is None:
+    if quotient.renew is None:
         B = denominator(quotient, Z) + model.ridge_ * np.eye(len(W))
         np.testing.assert_allclose(W.T @ B @ W, np.eye(4), atol=1e-4)
 
@@ -150,35 +148,82 @@ def test_weights_tell_which_parts_an_embedding_has():
     assert max(model.weights_) > 0
 
 
-def test_two_infinite_ridges_are_principal_components():
-    found, y, _, samples = coded()
-    weighted, W = Ratio(LDA().bind(samples, y), found).solve(PRINCIPAL, 5)
-    assert weighted.samples.weights == (0, 1)
-    assert subspace_angles(W, PCA(5).fit(samples).components_.T).max() < 1e-6
+@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("n", [N, 30])
+def test_a_wide_embedding_has_the_criterions_columns_and_then_those_of_most_variance(name, n):
+    """All columns are orthonormal in the denominator; the further ones leave no direction of more total variance."""
+    found, y, _, samples = coded(n=n)
+    quotient = cases.CRITERIA[name].bind(samples, labels_of(name, y))
+    for ridges in ((0.5, 0.3), (np.inf, 0.1)):
+        narrow, W1 = Ratio(quotient, found).solve(ridges, 2)
+        weighted, W = Ratio(quotient, found).solve(ridges, 2, wide=True)
+        Z = np.hstack([block.toarray() if sp.issparse(block) else block for block in weighted.blocks])
+        assert W.shape[1] == min(WIDE, n - 1, Z.shape[1])
+        assert_same_columns(Embedding.of(W[:, :2], weighted)(weighted), Embedding.of(W1, narrow)(narrow), 1e-6)
+        B = denominator(quotient, Z) + block_weights(found, ridges)[1] * np.eye(Z.shape[1])
+        np.testing.assert_allclose(W.T @ B @ W, np.eye(W.shape[1]), atol=1e-5)
+        T = np.cov(Z.T, bias=True) if quotient.rest is None else Z.T @ (quotient.below @ Z) / n
+        variances = np.diag(W.T @ T @ W)[2:]
+        assert np.all(np.diff(variances) < 1e-6)
+        # the rest of the whitened space, in which the criterion's columns are left out
+        root = np.linalg.inv(np.linalg.cholesky(B)).T
+        Q = np.linalg.qr(np.linalg.solve(root, W[:, :2]))[0]
+        left = np.eye(len(B)) - Q @ Q.T
+        expected = np.linalg.eigvalsh(left @ root.T @ T @ root @ left)[::-1]
+        np.testing.assert_allclose(variances, expected[: len(variances)], atol=1e-6)
 
 
-def test_every_pair_of_ridges_is_judged_on_held_out_samples():
-    found, y, _, samples = coded()
-    held, truth, _, _ = coded(seed=1)
+@pytest.mark.parametrize("spread", [0.14, 0.22])
+def test_further_columns_are_taken_where_they_are_better_by_more_than_chance(spread):
+    """Eight groups on a circle, by turns of two classes: no single direction tells these apart, neighbours do."""
+    rng = np.random.default_rng(0)
+    place = np.arange(320) % 8
+    turn = 2 * np.pi * place / 8
+    Z = np.column_stack([np.cos(turn), np.sin(turn)]) + spread * rng.standard_normal((320, 2))
+    Z = np.hstack([Z, 0.1 * rng.standard_normal((320, 8))])
+    scores = []
+    for count in (None, 1):
+        model = SparLow("lda", count, max_iter=0, random_state=0).fit(Z[:160], place[:160] % 2)
+        assert (model.n_components_ == 1) == (count == 1)  # the user's number wins
+        scores.append(model.score(Z[160:], place[160:] % 2))
+    assert scores[0] > 0.7 > 0.6 > scores[1]
+    Z[:, 2] = place % 2 + 0.2 * rng.standard_normal(320)  # a direction that tells the classes apart
+    assert SparLow("lda", max_iter=0, random_state=0).fit(Z, place % 2).n_components_ == 1
 
-    def judge(ours, theirs):
-        return nearest_right(ours, y, theirs, truth)
 
-    tried = try_ridges(LDA().bind(samples, y), found, held, 3, 5, judge)
-    assert list(tried) == list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
-    assert all(right.shape == (N,) for right in tried.values())
+def test_the_classical_method_with_any_shrinkage_is_reached():
+    """(∞, b) is scikit-learn's LDA with the covariance of the classes shrunk by as much."""
+    _, y, _, samples = coded(n=200)
+    found = coded(n=200)[0]
+    n, m = samples.shape
+    for b in embedding.RIDGES_BESIDE[:-1]:
+        W = Ratio(LDA().bind(samples, y), found).solve((np.inf, b), 3)[1]
+        ridge = b * np.var(samples, axis=0).sum() / n
+        mean = np.trace(within(samples, y)) / m
+        share = ridge / (ridge + mean)  # (1 − s) S + s tr(S)/m I has the directions of S + ridge I
+        coef = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share).fit(samples, y).coef_
+        assert subspace_angles(W, (coef[1:] - coef[0]).T).max() < 1e-5
 
 
 def test_the_usual_ridges_are_taken_unless_others_are_better_by_more_than_chance():
-    pairs = list(itertools.product(embedding.RIDGES, embedding.RIDGES_BESIDE))
-    same = np.arange(100) % 10 > 0
-    assert choose_ridges(dict.fromkeys(pairs, same * 1.0)) == USUAL
-    better = same | (np.arange(100) < 20)  # two more right, none less
-    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): better * 1.0}) == (2.0, 0.1)
-    hardly = same | (np.arange(100) < 10)  # one more
-    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {(2.0, 0.1): hardly * 1.0}) == USUAL
-    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: better * 1.0}) == PRINCIPAL
-    assert choose_ridges(dict.fromkeys(pairs, same * 1.0) | {PRINCIPAL: hardly * 1.0}) == USUAL
+    same = np.arange(400) % 10 > 0
+    level = dict.fromkeys(PAIRS, same * 1.0)
+    assert choose_ridges(level) == USUAL
+    better = (same | (np.arange(400) < 80)) * 1.0
+    assert choose_ridges(level | {(2.0, 0.1): better}) != USUAL
+    around = [(2.0, 0.03), (2.0, 0.1), (np.inf, 0.03), (np.inf, 0.1)]
+    assert choose_ridges(level | dict.fromkeys(around, better)) in around
+    hardly = (same | (np.arange(400) < 10)) * 1.0  # one more
+    assert choose_ridges(level | dict.fromkeys(around, hardly)) == USUAL
+
+
+def test_a_pair_of_ridges_is_judged_with_its_neighbours():
+    """A single pair that is best by chance loses to a group that is nearly as good."""
+    level = dict.fromkeys(PAIRS, np.zeros(400))
+    lucky = level | {(0.1, 1.0): (np.arange(400) < 40) * 1.0}
+    group = [(2.0, 0.03), (2.0, 0.1), (np.inf, 0.03), (np.inf, 0.1)]
+    assert choose_ridges(lucky)[0] < 2
+    assert choose_ridges(lucky | dict.fromkeys(group, (np.arange(400) >= 365) * 1.0))[0] >= 2
 
 
 def test_gains_are_sure_where_their_sum_exceeds_its_standard_error():
@@ -195,6 +240,8 @@ def test_nearest_right_is_the_mean_over_distance_and_angle():
     near = KNeighborsClassifier(1).fit(train, y).predict(test) == truth
     angle = KNeighborsClassifier(1).fit(cases.unit(train), y).predict(cases.unit(test)) == truth
     np.testing.assert_array_equal(nearest_right(train, y, test, truth), (near.astype(float) + angle) / 2)
+    near = KNeighborsClassifier(1).fit(train[:, :1], y).predict(test[:, :1]) == truth  # angles would be two only
+    np.testing.assert_array_equal(nearest_right(train[:, :1], y, test[:, :1], truth), near.astype(float))
 
 
 # ── votes of neighbours ─────────────────────────────────────────────────────────────────────────────────────────────

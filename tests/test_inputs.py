@@ -13,7 +13,7 @@ from sparlow import DictionaryLearner, SparLow, TraceQuotient, encode, pullback,
 from sparlow._kernels import compilation
 from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
-from sparlow.estimators import learning
+from sparlow.estimators import choosing
 from sparlow.evaluation import support_vectors
 from sparlow.images import Codebook, DenseSIFT
 from sparlow.images.cache import ArrayCache
@@ -168,7 +168,7 @@ def test_a_full_disk_costs_the_cache_not_the_run(tmp_path, monkeypatch):
 
 
 def test_an_interrupt_after_the_last_step_loses_nothing(monkeypatch):
-    described = learning.described
+    described = choosing.described
 
     def interrupted(*arguments):
         signal.raise_signal(signal.SIGINT)
@@ -176,7 +176,7 @@ def test_an_interrupt_after_the_last_step_loses_nothing(monkeypatch):
 
     model = small(max_iter=2, early_stopping=False, embedding="orthonormal")
     whole = model.fit(X, Y).embedding_
-    monkeypatch.setattr(learning, "described", interrupted)
+    monkeypatch.setattr(choosing, "described", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted after 2 steps"):
         model.fit(X, Y)
     np.testing.assert_array_equal(model.embedding_, whole)

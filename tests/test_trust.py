@@ -34,7 +34,7 @@ from sparlow.app import main
 from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
-from sparlow.estimators import learning
+from sparlow.estimators import choosing
 from sparlow.images import DHOG, Codebook, DenseSIFT, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
 from sparlow.solvers import Solver
@@ -176,13 +176,13 @@ def test_ctrl_c_while_saving_loses_nothing(place, tmp_path, capsys, monkeypatch)
 
 
 def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
-    transduced = learning.transduced
+    transduced = choosing.transduced
 
     def again(*arguments):  # after the last step
         signal.raise_signal(signal.SIGINT)
         return transduced(*arguments)
 
-    monkeypatch.setattr(learning, "transduced", again)
+    monkeypatch.setattr(choosing, "transduced", again)
     learn = fit_command.learn
 
     def first(model, dataset, terminal, interrupts):

@@ -7,13 +7,13 @@ scatter much count as much as others. The whitened embedding is the solution of 
 
 so that the denominator of the criterion, the scatter within classes for lda, is the same in all directions. The
 features are [φ(x), x], each part with a ridge of its own: with an infinite ridge on the codes it is the classical
-method on the samples.
+method on the samples. A wide embedding has further columns: those of the largest total variance among the directions
+that are left, with WᵀBW = I too. It is a regularised Mahalanobis metric, for classes of more than one mode.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,17 +27,17 @@ from sklearn.utils import gen_batches
 from .coded import Coded, Rows
 from .criteria import Quotient
 from .graphs import Structure, centring
-from .parallel import Threads
 from .tracequotient import check_scatter
 
 Array = NDArray[Any]
-Judge = Callable[[Array, Array], Array]
 
 RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
-PRINCIPAL = (np.inf, np.inf)  # neither part has a say in the ratio trace: principal components of the samples
+PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
+WIDE = 48  # columns of a wide embedding
+FLAT = (np.inf, 100.0)  # ridges with which a wide embedding has nearly the distances of the samples
 _COLUMNS = 1024  # features that are centred in double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
@@ -68,29 +68,25 @@ class Embedding:
         return coded @ self.projection - self.centre
 
 
-def block_weights(
-    coded: Coded, ridges: tuple[float, float], n_samples: int | None = None
-) -> tuple[tuple[float, float], float]:
+def block_weights(coded: Any, ridges: tuple[float, float]) -> tuple[tuple[float, float], float]:
     """Return the weights (α, γ) of codes and samples, and the one ridge that then stands for both ridges.
 
     A ridge of 1 adds to the sum over all samples, in each direction, what one sample has in all directions together:
-    tr(ZᵀΠZ)/n to ZᵀΠZ, or tr(ZᵀΠZ)/n² to the mean. So it means the same for any number of samples and features. Where
-    ``coded`` is a part of the samples, n_samples is the number of all.
+    tr(ZᵀΠZ)/n to ZᵀΠZ, or tr(ZᵀΠZ)/n² to the mean. So it means the same for any number of samples and features.
     """
-    if ridges == PRINCIPAL:
-        return (0.0, 1.0), 0.0
-    own, beside = (_variance_of_one(block, n_samples) for block in (coded.features, coded.samples.X))
-    a, b = ridges[0] * own, ridges[1] * beside
+    a, b = ridges
+    if np.isfinite(a):
+        a *= _variance_of_one(coded.weighted((1.0, 0.0)))
+    if np.isfinite(b):
+        b *= _variance_of_one(coded.weighted((0.0, 1.0)))
     if not np.isfinite(a):
         return (0.0, 1.0), b
     return (1.0, float(np.sqrt(a / b)) if np.isfinite(b) else 0.0), a
 
 
-def _variance_of_one(block: Any, n_samples: int | None = None) -> float:
-    rows = Rows(block)
+def _variance_of_one(rows: Rows) -> float:
     n = rows.shape[0]
-    total = rows.squares / n - float(rows.mean @ rows.mean)
-    return max(total / (n_samples or n), np.finfo(float).tiny)
+    return max((rows.squares / n - float(rows.mean @ rows.mean)) / n, np.finfo(float).tiny)
 
 
 class Ratio:
@@ -124,35 +120,37 @@ class Ratio:
         parts = (self.coded.features.shape[1], self.coded.samples.X.shape[1] if self.coded.samples.views.whole else 0)
         return sum(part for part, ridge in zip(parts, ridges, strict=True) if np.isfinite(ridge))
 
-    def solve(self, ridges: tuple[float, float], n_components: int) -> tuple[Coded, Array]:
+    def solve(self, ridges: tuple[float, float], n_components: int, wide: bool = False) -> tuple[Coded, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
         coded = self.coded.weighted(weights)
-        if ridges == PRINCIPAL:
-            return coded, principal(coded, n_components)
         if self._sample_span:
             K = np.sum([weight**2 * gram for weight, gram in zip(weights, self._grams, strict=False) if weight], axis=0)
-            return coded, solve_in_sample_span(self.quotient, coded, K, ridge, n_components)
+            return coded, solve_in_sample_span(self.quotient, coded, K, ridge, n_components, wide)
         r = self.coded.features.shape[1]
         scale = np.repeat(weights, (r, len(self._bottom) - r))
         kept = scale > 0
         scale = scale[kept]
         B = self._bottom[np.ix_(kept, kept)] * scale[:, None] * scale
         B[np.diag_indices_from(B)] += ridge
-        return coded, ratio_trace(self._top.scaled(kept, scale), B, n_components)
+        total = _total(self.quotient, coded) if wide else None
+        return coded, ratio_trace(self._top.scaled(kept, scale), B, n_components, total)
 
 
-def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int) -> Array:
+def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int, wide: bool = False) -> Array:
     """Return W (w, l) of the ratio trace for features as they are."""
     n, width = coded.shape
     if width > n:
-        return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components)
+        return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components, wide)
     B = _denominator(quotient, coded)
     B[np.diag_indices_from(B)] += ridge
-    return ratio_trace(_numerator(quotient.above, coded), B, n_components)
+    total = _total(quotient, coded) if wide else None
+    return ratio_trace(_numerator(quotient.above, coded), B, n_components, total)
 
 
-def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float, n_components: int) -> Array:
+def solve_in_sample_span(
+    quotient: Quotient, coded: Rows, K: Array, ridge: float, n_components: int, wide: bool = False
+) -> Array:
     """Return W = ZᵀC (w, l), the solution in the span of the centred samples Z, given K = ZZᵀ.
 
     With K = PPᵀ the rows of P stand for the samples: they have the same products, in n dimensions.
@@ -163,7 +161,8 @@ def solve_in_sample_span(quotient: Quotient, coded: Rows, K: Array, ridge: float
     inner = Rows(P)
     B = _denominator(quotient, inner, 10 * _JITTER * float(np.trace(K)))
     B[np.diag_indices_from(B)] += ridge
-    V = ratio_trace(_numerator(quotient.above, inner), B, n_components)
+    total = _total(quotient, inner) if wide else None
+    V = ratio_trace(_numerator(quotient.above, inner), B, n_components, total, min(n - 1, coded.shape[1]))
     C = scipy.linalg.solve_triangular(P, V, lower=True, trans="T", check_finite=False)
     return _signed(coded.rmatmul(C) - np.outer(coded.mean, C.sum(axis=0)))
 
@@ -215,8 +214,18 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     return B
 
 
-def ratio_trace(top: Numerator, B: Array, n_components: int) -> Array:
-    """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B."""
+def _total(quotient: Quotient, rows: Rows) -> Array:
+    """Return the total scatter (w, w): that of the criterion, if its denominator is one, or that of the features."""
+    S = centring(rows.shape[0]) if quotient.rest is None or quotient.below is None else quotient.below
+    return rows.form(S) / rows.shape[0]
+
+
+def ratio_trace(top: Numerator, B: Array, n_components: int, total: Array | None = None, most: int = WIDE) -> Array:
+    """Return W (w, l) that maximises tr(WᵀAW) with WᵀBW = I, best columns first; overwrites B.
+
+    Where the ``total`` scatter (w, w) is given, further columns follow, up to 48 or ``most`` in all: those that it is
+    largest for, with WᵀBW = I.
+    """
     L = _cholesky(B)
     if top.A is None:
         assert top.T is not None
@@ -226,12 +235,27 @@ def ratio_trace(top: Numerator, B: Array, n_components: int) -> Array:
         C = scipy.linalg.solve_triangular(L, top.T.T @ root, lower=True, check_finite=False)
         Q = np.linalg.svd(C, full_matrices=False)[0][:, :n_components]
     else:
-        half = scipy.linalg.solve_triangular(L, top.A, lower=True, check_finite=False)
-        whole = scipy.linalg.solve_triangular(L, half.T, lower=True, check_finite=False)
-        w = len(whole)
-        Q = scipy.linalg.eigh((whole + whole.T) / 2, subset_by_index=[w - n_components, w - 1], check_finite=False)[1]
-        Q = Q[:, ::-1]
+        Q = _leading(_whitened_form(L, top.A), n_components)
+    further = min(WIDE, most, len(L)) - n_components
+    if total is not None and further > 0:
+        T = _whitened_form(L, total)
+        TQ = T @ Q
+        T -= TQ @ Q.T + Q @ TQ.T - Q @ (Q.T @ TQ) @ Q.T  # what the criterion's own columns leave
+        Q = np.hstack([Q, _leading(T, further)])
     return _signed(scipy.linalg.solve_triangular(L, Q, lower=True, trans="T", check_finite=False))
+
+
+def _whitened_form(L: Array, A: Array) -> Array:
+    """Return L⁻¹AL⁻ᵀ."""
+    half = scipy.linalg.solve_triangular(L, A, lower=True, check_finite=False)
+    return np.asarray(scipy.linalg.solve_triangular(L, half.T, lower=True, check_finite=False))
+
+
+def _leading(M: Array, count: int) -> Array:
+    """Return the eigenvectors (w, count) of a symmetric matrix for its largest eigenvalues, in falling order."""
+    w = len(M)
+    found = scipy.linalg.eigh((M + M.T) / 2, subset_by_index=[w - count, w - 1], check_finite=False)
+    return np.asarray(found[1][:, ::-1])
 
 
 def _signed(W: Array) -> Array:
@@ -255,47 +279,28 @@ def _centred_gram(rows: Rows) -> Array:
     return K
 
 
-def principal(coded: Rows, n_components: int) -> Array:
-    """Return the leading principal directions (w, l)."""
-    C = coded.form(centring(coded.shape[0])) / coded.shape[0]
-    w = len(C)
-    count = min(n_components, w)
-    return np.asarray(scipy.linalg.eigh(C, subset_by_index=[w - count, w - 1], check_finite=False)[1][:, ::-1])
-
-
-def try_ridges(
-    quotient: Quotient, rest: Coded, held: Coded, n_components: int, n_principal: int, judge: Judge
-) -> dict[tuple[float, float], Array]:
-    """Return for each pair of ridges how well held-out samples are embedded.
-
-    ``judge(ours, theirs)`` gives a number for each held-out sample, from the embeddings of the samples learned from and
-    of those held out. Pairs that leave out codes or samples, and so more features than can be spared, are not tried.
-    """
-    found = {}
-    with Threads(1):
-        ratio = Ratio(quotient, rest)
-        for ridges in itertools.product(RIDGES, RIDGES_BESIDE):
-            if ridges != PRINCIPAL and ratio.width(ridges) < n_components:
-                continue
-            coded, W = ratio.solve(ridges, n_principal if ridges == PRINCIPAL else n_components)
-            embedding = Embedding.of(W, coded)
-            found[ridges] = judge(embedding(coded), embedding(held.weighted(coded.samples.weights)))
-    return found
-
-
 def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float]:
     """Return the pair nearest to the usual one among those that the best does not beat by more than chance.
 
-    Principal components are taken only if they beat that pair by more than chance.
+    ``found`` has an outcome of each held-out sample for each pair. A pair is judged together with its neighbours on the
+    grid, which count half: accuracy is smooth in the ridges, chance is not.
     """
+
+    def place(ridges: tuple[float, float]) -> tuple[int, int]:
+        return RIDGES.index(ridges[0]), RIDGES_BESIDE.index(ridges[1])
 
     def distance(ridges: tuple[float, float]) -> float:
         return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(USUAL)).sum())
 
-    pairs = [ridges for ridges in found if ridges != PRINCIPAL]
-    best = max(pairs, key=lambda ridges: float(found[ridges].mean()))
-    taken = min((ridges for ridges in pairs if not surely(found[best] - found[ridges])), key=distance)
-    return PRINCIPAL if surely(found[PRINCIPAL] - found[taken]) else taken
+    smooth = {}
+    for ridges in found:
+        steps = {other: int(np.abs(np.subtract(place(ridges), place(other))).sum()) for other in found}
+        weights = {other: (1.0, 0.5)[step] for other, step in steps.items() if step < 2}
+        smooth[ridges] = np.asarray(
+            sum(weight * found[other] for other, weight in weights.items()) / sum(weights.values())
+        )
+    best = max(smooth, key=lambda ridges: float(smooth[ridges].mean()))
+    return min((ridges for ridges in smooth if not surely(smooth[best] - smooth[ridges])), key=distance)
 
 
 def surely(gains: Array) -> bool:
@@ -304,12 +309,16 @@ def surely(gains: Array) -> bool:
 
 
 def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
-    """Return for each sample whether its nearest neighbour has its class: the mean over distance and angle."""
+    """Return for each sample whether its nearest neighbour has its class: the mean over distance and angle.
+
+    In one dimension there are two angles only, so the distance alone counts.
+    """
+    ways = [(train, test), (_unit(train), _unit(test))][: train.shape[1]]
     right = np.zeros(len(test))
-    for ours, theirs in ((train, test), (_unit(train), _unit(test))):
+    for ours, theirs in ways:
         for rows in gen_batches(len(theirs), 1024):
             nearest = euclidean_distances(theirs[rows], ours, squared=True).argmin(axis=1)
-            right[rows] += (y[nearest] == truth[rows]) / 2
+            right[rows] += (y[nearest] == truth[rows]) / len(ways)
     return right
 
 

@@ -254,13 +254,13 @@ def begin(
     mu_coherence: float = 0.0,
     mu_proximity: float = 0.0,
     anchor: Array | None = None,
-    start: tuple[Coded, Array] | None = None,
+    start: tuple[Coded, Array | None] | None = None,
 ) -> tuple[Objective, Evaluation]:
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
     The ridge of B is given, or ``shrinkage`` · tr(B)/w on the scale of B at the first codes. The regularizers are
-    scaled by the first quotient. Where no step is to be made, any projection may be given as the ``start``: it is not
-    solved for.
+    scaled by the first quotient. ``start`` are the samples coded at D, if that has been done, and where no step is to
+    be made any projection, which is then not solved for.
     """
     with Threads(1):
         coded, U = start or (samples.coded(D), None)

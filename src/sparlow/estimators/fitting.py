@@ -21,8 +21,9 @@ from ..solvers import EarlyStopping, Solver
 from ..views import Bound
 from .base import FLOATS, classes_beside, refuse_stacks
 from .callbacks import Follower
+from .choosing import learn_model
 from .large import as_array, store_of
-from .learning import Setup, learn_model
+from .learning import Setup
 from .scaling import Scaling, choose_scaling
 from .streaming import Begun, begin_stream, learn_online
 

@@ -1,14 +1,13 @@
-"""From checked samples to a learned model: first dictionary, steps, held-out part, fitted attributes.
+"""From checked samples to a learned model: first dictionary, steps, embedding, fitted attributes.
 
-It flows one way. A :class:`Setup` holds what the user has set, :class:`_Trial` chooses what is left open on held-out
-samples, :func:`learn_from` learns, :func:`described` gives the fitted attributes. Nothing here knows the estimator.
+It flows one way. A :class:`Setup` holds what the user has set, a :class:`Choice` what was chosen on held-out samples
+(``choosing.py``), :func:`learn_from` learns, :func:`described` gives the fitted attributes. Nothing here knows the
+estimator.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,36 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
 
-from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..checkpoints import Checkpoint
 from ..coded import Coded, Rows, Samples
 from ..criteria import Criterion, bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import (
-    POOLED,
-    PRINCIPAL,
-    USUAL,
-    Embedding,
-    Neighbours,
-    block_weights,
-    choose_ridges,
-    nearest_right,
-    principal,
-    surely,
-    try_ridges,
-    whitened,
-)
+from ..embedding import USUAL, Embedding, block_weights, whitened
 from ..labels import UNLABELLED, Labels
-from ..messages import warn
 from ..optimize import State
-from ..parallel import Finishing
 from ..priors import Prior
-from ..problem import Evaluation, Objective, Refresh, begin, check_codes, learn
+from ..problem import Evaluation, Objective, Refresh, begin, learn
 from ..quadratic import Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
-from ..spectrum import component_quotients, spectrum_of, tried_counts
+from ..spectrum import component_quotients, spectrum_of
 from ..tracequotient import canonical
 from ..views import Bound
 
@@ -55,12 +38,7 @@ Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
 _VECTORS = 20_000  # views that the first dictionary is learned from
 _PASSES = 5  # passes over them
-_TRIAL = 3000  # labelled samples that choices are tried on
-_MANY = 2000  # labelled samples from which on one part held out tells enough
-_PRINCIPAL = 48  # principal components, where these stand in for the criterion
 _QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
-_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
-_MEASURED = 2000  # samples that the variance of codes is measured on
 
 
 @dataclass(frozen=True)
@@ -142,49 +120,13 @@ def _usual_atoms(setup: Setup, n_samples: int, labels: Labels, distinct: int) ->
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on held-out samples: two ridges, the number of steps, and how neighbours vote."""
+    """What is chosen on held-out samples: two ridges, further columns, the number of steps, how neighbours vote."""
 
     ridges: tuple[float, float] = USUAL
+    wide: bool = False
     n_steps: int | None = None
     votes: tuple[float, float] | None = None
     by_count: dict[int, Array] = field(default_factory=dict)  # outcomes on held-out samples by number of components
-
-
-def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | None:
-    """Return what an earlier fit with the same data and settings has left, where the user names a file."""
-    if setup.solver.checkpoint is None:
-        return None
-    solver = dataclasses.replace(setup.solver, checkpoint=None)
-    settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
-    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
-    settings += [*setup.views.description(), setup.max_iter if setup.stopping else None]
-    key = {
-        "samples": digest_of_samples(samples),
-        "labels": digest(labels.bound, labels.weights),
-        "settings": digest(*settings),
-    }
-    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
-
-
-_TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps
-
-
-def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return a choice as a file of plain numbers keeps it."""
-    told = {name: fitted[name] for name in _TOLD if name in fitted}
-    if told:
-        told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
-    by_count = {count: outcomes.tolist() for count, outcomes in choice.by_count.items()}
-    return {**dataclasses.asdict(choice), "by_count": by_count, "told": told}
-
-
-def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
-    told = dict(known["told"])
-    if told:
-        told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
-    votes = None if known["votes"] is None else tuple(known["votes"])
-    by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
-    return Choice(tuple(known["ridges"]), known["n_steps"], votes, by_count), told
 
 
 @dataclass
@@ -205,50 +147,6 @@ class Learned:
         n_iter = len(self.rows) - 1
         history = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
-
-
-def learn_model(
-    setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
-) -> dict[str, Any]:
-    """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
-    if setup.whiten and (setup.n_components or 0) > len(samples):
-        raise ValueError(
-            f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
-            f'{len(samples)} or less, or embedding="orthonormal".'
-        )
-    checkpoint = _checkpoint(setup, samples, labels)
-    known = None if checkpoint is None else checkpoint.chosen
-    trials = _Trial.several(setup, samples, labels, rng) if known is None else []
-    choice = Choice(USUAL if setup.views.whole else POOLED)
-    fitted: dict[str, Any] = {}
-    if trials:
-        ridges = USUAL if setup.views.whole else POOLED
-        if setup.whiten and setup.views.whole:
-            tried = [trial.ridges_tried() for trial in trials]
-            pairs = [pair for pair in tried[0] if all(pair in found for found in tried)]
-            ridges = choose_ridges({pair: np.concatenate([found[pair] for found in tried]) for pair in pairs})
-        choice, fitted = trials[0].run(ridges, tell)
-        if fitted.get("stop_reason_") in ("interrupted", "stopped by callback"):
-            return fitted
-        tell = None if setup.stopping is not None else tell
-    del trials
-    if known is not None:
-        choice, fitted = _chosen_before(known)
-        tell = None if fitted and setup.stopping is not None else tell
-    elif checkpoint is not None:
-        checkpoint.chosen = _as_chosen(choice, fitted)
-    try:
-        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
-    except KeyboardInterrupt:
-        if not fitted:
-            raise
-        return {**fitted, "stop_reason_": "interrupted"}
-    finishing.begin()
-    ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
-    if setup.stopping is None or not fitted:
-        return ended
-    told = ("history_", "n_iter_") if learned.reason == "interrupted" else ("history_", "n_iter_", "stop_reason_")
-    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
 def learn_from(
@@ -273,16 +171,16 @@ def learn_from(
     looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
     quotient = bind_checked(setup.criterion, looked_at, labels, setup.n_jobs)
     del looked_at
-    samples, ridge = _weighted(setup, samples, D, choice.ridges)
+    coded, ridge = samples.coded(D), None
+    if setup.whiten:
+        weights, ridge = block_weights(coded, choice.ridges)
+        samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
-    if setup.whiten and choice.ridges == PRINCIPAL:
-        count = _n_principal(setup, samples)
     steps = setup.max_iter if choice.n_steps is None else choice.n_steps
     steps = steps if samples.weights[0] else 0
     embedding: Embedding | Quadratic | None = None
-    given = None
+    U: Array | None = None
     if ridge is not None and steps == 0:
-        coded = samples.coded(D)
         order = setup.order or 1
         if setup.order is None and setup.views.epsilon and labels.y is not None:
             order, votes = better_order(coded, labels.y, np.random.RandomState(setup.seed))
@@ -290,11 +188,11 @@ def learn_from(
         if order == 2:
             assert labels.y is not None
             embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count)
-            given = coded, embedding.basis[:, :count]
+            U = embedding.basis[:, :count]
         else:
-            W = principal(coded, count) if choice.ridges == PRINCIPAL else whitened(quotient, coded, ridge, count)
+            W = whitened(quotient, coded, ridge, count, choice.wide)
             embedding = Embedding.of(W, coded, labels.weights)
-            given = coded, np.linalg.qr(W)[0]
+            U = np.linalg.qr(W[:, :count])[0]
     objective, start = begin(
         setup.solver.method,
         samples,
@@ -305,10 +203,10 @@ def learn_from(
         ridge=ridge,
         mu_coherence=setup.solver.mu_coherence,
         mu_proximity=setup.mu_proximity,
-        start=given,
+        start=(coded, U),
     )
     learned = Learned(setup, labels, choice, objective, start, embedding)
-    del given
+    del coded
 
     def note(now: Evaluation, state: State | None) -> str | None:
         score, enough = (float("nan"), None) if judge is None else judge(learned, now)
@@ -343,7 +241,7 @@ def learn_from(
     )
     learned.last, learned.reason = state.evaluation, state.reason
     if not samples.weights[0]:
-        what = "principal components of the samples" if choice.ridges == PRINCIPAL else "the classical method"
+        what = "a wide metric of the samples" if choice.wide else "the classical method"
         learned.reason = f"codes do not help on held-out samples: {what}"
     return learned
 
@@ -355,22 +253,6 @@ def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:
     known = np.flatnonzero(y >= 0)
     rows = np.sort(np.random.RandomState(seed).permutation(known)[:_QUADRATIC])
     return coded.take(rows), y[rows]
-
-
-def _n_principal(setup: Setup, samples: Samples) -> int:
-    """Return the number of principal components where they stand in for the criterion."""
-    return min(setup.n_components or _PRINCIPAL, *samples.shape)
-
-
-def _weighted(setup: Setup, samples: Samples, D: Array, ridges: tuple[float, float]) -> tuple[Samples, float | None]:
-    """Return the samples with the weights of codes and samples that the ridges mean, and the ridge for both."""
-    if not setup.whiten:
-        return samples, None
-    some = np.unique(np.linspace(0, len(samples) - 1, _MEASURED).astype(int))
-    part = samples.take(some)
-    coded = part.coded(D)
-    weights, ridge = block_weights(coded, ridges, len(samples))
-    return dataclasses.replace(samples, weights=weights), ridge
 
 
 def _handed_over(learned: Learned) -> Evaluation:
@@ -397,123 +279,6 @@ def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, fl
     }
 
 
-class _Trial:
-    """Learning from a part of the samples, judged on the others: ridges, number of steps, votes of neighbours."""
-
-    def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels) -> None:
-        self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
-        self.right: list[Array] = []
-        self.by_count: dict[int, dict[int, Array]] = {}  # of the start, and of each step better than those before
-        self.votes: tuple[float, float] | None = None
-        self._coded: Coded | None = None
-
-    @functools.cached_property
-    def dictionary(self) -> Array:
-        """The first dictionary, learned without the samples held out."""
-        return first_dictionary(self.setup, self.rest, self.known)
-
-    @classmethod
-    def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[_Trial]:
-        """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
-        open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
-        if not open_:
-            return []
-        fraction = (setup.stopping or EarlyStopping()).fraction
-        obstacle = cls._obstacle(setup, len(samples), labels, fraction)
-        if obstacle is not None:
-            if setup.stopping is not None and setup.insists:
-                warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
-            return []
-        count = int(np.sum(labels.known))  # type: ignore[arg-type]
-        draws = 1 if count >= _MANY or not (setup.whiten and setup.views.whole) else 3
-        return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
-
-    @staticmethod
-    def _obstacle(setup: Setup, n: int, labels: Labels, fraction: float) -> str | None:
-        """Return why no part of the samples can be held out, or None where it can."""
-        name = type(setup.criterion).__name__
-        if labels.bound is None:
-            return f"{name} has no labels to score held-out samples by"
-        if getattr(setup.criterion, "graph", None) is not None:
-            return "a graph of your own has no parts"
-        fewest = max(2, setup.criterion.fewest_per_class + 1)
-        counts = [fewest] if labels.y is None else np.bincount(labels.y[labels.y >= 0])
-        if min(counts) < fewest:
-            return f"{name} needs at least {fewest} samples of each class for it"
-        if labels.y is not None and max(counts) < 3:  # of two samples one would be left, without scatter
-            return "no class has three samples"
-        if (setup.n_components or 0) > (1 - fraction) * n:
-            return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
-        return None
-
-    @classmethod
-    def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> _Trial:
-        fraction = (setup.stopping or EarlyStopping()).fraction
-        rows = np.arange(len(samples))
-        known: Any = labels.known
-        if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
-            others = np.flatnonzero(~known)
-            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
-            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), others])
-        part, part_labels = samples.take(rows), labels.take(rows)
-        held = part_labels.held_out(len(part), fraction, rng)
-        rest = np.setdiff1d(np.arange(len(part)), held)
-        if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
-            setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
-        return cls(setup, part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held))
-
-    def ridges_tried(self) -> dict[tuple[float, float], Array]:
-        """Return for each pair of ridges how well held-out samples are embedded at the first dictionary."""
-        D = self.dictionary
-        quotient = bind_checked(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
-        rest, held = self.rest.coded(D), self.held.coded(D)
-        if not rest.nnz:
-            check_codes(rest)
-        width = self.rest.views.width(len(D))
-        count = n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
-        return try_ridges(quotient, rest, held, count, _n_principal(self.setup, self.rest), self._outcomes)
-
-    def run(self, ridges: tuple[float, float], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
-        """Return the choice, and the fitted attributes of the last model on the way."""
-        setup = dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
-        steps = setup.stopping is not None and setup.max_iter > 0 and np.isfinite(ridges[0])
-        choice = Choice(ridges, setup.max_iter if steps else 0)
-        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
-        scores = [float(right.mean()) for right in self.right]
-        best = int(np.argmax(scores))
-        if len(self.right[0]) > 1 and not surely(self.right[best] - self.right[0]):
-            best = 0
-        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
-        if best == 0 and steps and learned.reason not in ("interrupted", "stopped by callback"):
-            fitted["stop_reason_"] = "joint learning does not help on held-out samples: the start is kept"
-        return Choice(ridges, best if steps else None, self.votes, self.by_count[best]), fitted
-
-    def _outcomes(self, ours: Array, theirs: Array) -> Array:
-        """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
-        rows: Any = self.known.known
-        if self.truth.targets is not None:
-            predicted = regress(ours, self.known).predict(theirs).reshape(self.truth.targets.shape)
-            return np.array([r2_score(self.truth.targets, predicted, multioutput="variance_weighted")])
-        return nearest_right(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index, arg-type]
-
-    def _judge(self, learned: Learned, now: Evaluation) -> tuple[float, str | None]:
-        self._coded = held = self.held.coded(now.dictionary, self._coded)
-        embedding = embedding_at(learned, now)
-        ours, theirs = embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
-        outcomes = self._outcomes(ours, theirs)
-        if all(outcomes.mean() > right.mean() for right in self.right):
-            counts = tried_counts(ours.shape[1])
-            self.by_count[len(self.right)] = {k: self._outcomes(ours[:, :k], theirs[:, :k]) for k in counts}
-        self.right.append(outcomes)
-        if self.truth.y is not None and self.votes is None:
-            rows: Any = self.known.known
-            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-            self.votes = found.beta, found.floor
-        patience = (self.setup.stopping or EarlyStopping()).patience
-        late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
-        return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
-
-
 def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
     """Return the embedding at one evaluation: that of the ratio trace, or of the projection in canonical form."""
     setup, objective, weights = learned.setup, learned.objective, learned.labels.weights
@@ -525,7 +290,8 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
     if not setup.whiten:
         return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded, weights)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
-    return Embedding.of(whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1]), now.coded, weights)
+    W = whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1], learned.choice.wide)
+    return Embedding.of(W, now.coded, weights)
 
 
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:

@@ -1,0 +1,326 @@
+"""What is left open is chosen on held-out samples: ridges, further columns, number of steps. Then all samples teach."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import r2_score
+
+from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..coded import Coded, Samples
+from ..criteria import bind_checked
+from ..dictionaries import distinct_rows
+from ..embedding import (
+    FLAT,
+    PAIRS,
+    POOLED,
+    USUAL,
+    WIDE,
+    Embedding,
+    Neighbours,
+    Ratio,
+    choose_ridges,
+    nearest_right,
+    surely,
+)
+from ..labels import Labels
+from ..messages import warn
+from ..parallel import Finishing
+from ..problem import Evaluation, check_codes
+from ..solvers import EarlyStopping
+from ..spectrum import tried_counts
+from .learning import (
+    Choice,
+    Learned,
+    Setup,
+    Tell,
+    described,
+    embedding_at,
+    first_dictionary,
+    learn_from,
+    n_components_of,
+    regress,
+    transduced,
+)
+
+Array = NDArray[Any]
+
+_TRIAL = 3000  # labelled samples that choices are tried on
+_MANY = 2000  # labelled samples from which on one part held out tells enough
+_DRAWS = 3  # parts that are held out of fewer
+_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
+_ENDED = ("interrupted", "stopped by callback")
+_KEPT = "joint learning does not help on held-out samples: the start is kept"
+
+
+def learn_model(
+    setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
+) -> dict[str, Any]:
+    """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
+    if setup.whiten and (setup.n_components or 0) > len(samples):
+        raise ValueError(
+            f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
+            f'{len(samples)} or less, or embedding="orthonormal".'
+        )
+    checkpoint = _checkpoint(setup, samples, labels)
+    known = None if checkpoint is None else checkpoint.chosen
+    trials = Trial.several(setup, samples, labels, rng) if known is None else []
+    choice = Choice(USUAL if setup.views.whole else POOLED)
+    fitted: dict[str, Any] = {}
+    if trials:
+        choice, fitted = _choose(setup, trials, tell)
+        if fitted.get("stop_reason_") in _ENDED:
+            return fitted
+        tell = None if setup.stopping is not None else tell
+    del trials
+    if known is not None:
+        choice, fitted = _chosen_before(known)
+        tell = None if fitted and setup.stopping is not None else tell
+    elif checkpoint is not None:
+        checkpoint.chosen = _as_chosen(choice, fitted)
+    try:
+        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        if not fitted:
+            raise
+        return {**fitted, "stop_reason_": "interrupted"}
+    finishing.begin()
+    ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
+    if setup.stopping is None or not fitted:
+        return ended
+    told = _TOLD[:2] if learned.reason == "interrupted" else _TOLD
+    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
+
+
+def _choose(setup: Setup, trials: list[Trial], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
+    """Return the choice, and the fitted attributes of the last model on the way."""
+    start = Choice(USUAL if setup.views.whole else POOLED)
+    if setup.whiten and setup.views.whole:
+        pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
+        tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
+        found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
+        start = Choice(choose_ridges(found))
+        if all(trial.may_be_wide for trial in trials):
+            options = [Choice(ridges, wide=True) for ridges in (start.ridges, FLAT)]
+            wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
+            best = int(np.argmax([outcomes.mean() for outcomes in wide]))
+            start = options[best] if surely(wide[best] - found[start.ridges]) else start
+    choice, fitted = trials[0].run(start, tell)
+    if choice.n_steps and trials[0].truth.y is not None and fitted["stop_reason_"] not in _ENDED:
+        gained = [trial.gains(choice) for trial in trials]
+        if any(gains is None for gains in gained):
+            return choice, {**fitted, "stop_reason_": "interrupted"}
+        if not surely(_pooled(trials, gained)):  # type: ignore[arg-type]
+            choice = dataclasses.replace(choice, n_steps=0, by_count=trials[0].by_count[0])
+            fitted |= {"best_iter_": 0, "stop_reason_": _KEPT}
+    return choice, fitted
+
+
+def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:
+    """Return the mean outcome of each sample over the trials that hold it out; scores of targets as they are."""
+    if trials[0].truth.targets is not None:
+        return np.concatenate(outcomes)
+    places = np.unique(np.concatenate([trial.rows for trial in trials]), return_inverse=True)[1]
+    return np.asarray(np.bincount(places, np.concatenate(outcomes)) / np.bincount(places))
+
+
+class Trial:
+    """Learning from a part of the samples, judged on the others, which are ``rows`` of all."""
+
+    def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array) -> None:
+        self.setup, self.rest, self.known, self.held, self.truth, self.rows = setup, rest, known, held, truth, rows
+        self.right: list[Array] = []
+        self.by_count: dict[int, dict[int, Array]] = {}  # of the start, and of each step better than those before
+        self.votes: tuple[float, float] | None = None
+        self._coded: Coded | None = None
+
+    @functools.cached_property
+    def dictionary(self) -> Array:
+        """The first dictionary, learned without the samples held out."""
+        return first_dictionary(self.setup, self.rest, self.known)
+
+    @functools.cached_property
+    def _start(self) -> tuple[Ratio, Coded]:
+        """The ratio trace at the first dictionary, and the held-out samples coded at it."""
+        D = self.dictionary
+        quotient = bind_checked(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
+        rest, held = self.rest.coded(D), self.held.coded(D)
+        if not rest.nnz:
+            check_codes(rest)
+        return Ratio(quotient, rest), held
+
+    @functools.cached_property
+    def _count(self) -> int:
+        width = self.rest.views.width(len(self.dictionary))
+        return n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
+
+    @classmethod
+    def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[Trial]:
+        """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
+        open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
+        if not open_:
+            return []
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        obstacle = cls._obstacle(setup, len(samples), labels, fraction)
+        if obstacle is not None:
+            if setup.stopping is not None and setup.insists:
+                warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
+            return []
+        count = int(np.sum(labels.known))  # type: ignore[arg-type]
+        draws = 1 if count >= _MANY or not setup.views.whole else _DRAWS
+        return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
+
+    @staticmethod
+    def _obstacle(setup: Setup, n: int, labels: Labels, fraction: float) -> str | None:
+        """Return why no part of the samples can be held out, or None where it can."""
+        name = type(setup.criterion).__name__
+        if labels.bound is None:
+            return f"{name} has no labels to score held-out samples by"
+        if getattr(setup.criterion, "graph", None) is not None:
+            return "a graph of your own has no parts"
+        fewest = max(2, setup.criterion.fewest_per_class + 1)
+        counts = [fewest] if labels.y is None else np.bincount(labels.y[labels.y >= 0])
+        if min(counts) < fewest:
+            return f"{name} needs at least {fewest} samples of each class for it"
+        if labels.y is not None and max(counts) < 3:  # of two samples one would be left, without scatter
+            return "no class has three samples"
+        if (setup.n_components or 0) > (1 - fraction) * n:
+            return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
+        return None
+
+    @classmethod
+    def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> Trial:
+        fraction = (setup.stopping or EarlyStopping()).fraction
+        rows = np.arange(len(samples))
+        known: Any = labels.known
+        if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
+            others = np.flatnonzero(~known)
+            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
+            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), others])
+        part, part_labels = samples.take(rows), labels.take(rows)
+        held = part_labels.held_out(len(part), fraction, rng)
+        rest = np.setdiff1d(np.arange(len(part)), held)
+        if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
+            setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
+        parts = part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held)
+        return cls(setup, *parts, rows[held])
+
+    def has_room(self, ridges: tuple[float, float]) -> bool:
+        """Return whether the features that these ridges leave are as many as the components."""
+        return self._start[0].width(ridges) >= self._count
+
+    @property
+    def may_be_wide(self) -> bool:
+        """Return whether further columns may be tried: for classes, where the user has named no number."""
+        return self.setup.n_components is None and self.known.y is not None and self._count < WIDE
+
+    def outcomes(self, choice: Choice) -> Array:
+        """Return how well each held-out sample is embedded at the first dictionary."""
+        ratio, held = self._start
+        coded, W = ratio.solve(choice.ridges, self._count, choice.wide)
+        embedding = Embedding.of(W, coded)
+        return self._judged(embedding(coded), embedding(held.weighted(coded.samples.weights)))
+
+    def run(self, start: Choice, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
+        """Make steps, and return the choice of their number and the fitted attributes of the last model on the way."""
+        setup = self._at_first_dictionary()
+        steps = setup.stopping is not None and setup.max_iter > 0 and bool(np.isfinite(start.ridges[0]))
+        choice = dataclasses.replace(start, n_steps=setup.max_iter if steps else 0)
+        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
+        scores = [float(right.mean()) for right in self.right]
+        best = int(np.argmax(scores))
+        if len(self.right[0]) > 1 and not surely(self.right[best] - self.right[0]):
+            best = 0
+        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
+        if best == 0 and steps and learned.reason not in _ENDED:
+            fitted["stop_reason_"] = _KEPT
+        n_steps = best if steps else None
+        return dataclasses.replace(choice, n_steps=n_steps, votes=self.votes, by_count=self.by_count[best]), fitted
+
+    def gains(self, choice: Choice) -> Array | None:
+        """Return what the steps of a choice add to the outcome of each held-out sample; None if interrupted."""
+        assert choice.n_steps
+        if self.right:  # those that it was chosen by
+            return self.right[choice.n_steps] - self.right[0]
+        found: list[Array] = []
+
+        def judge(learned: Learned, now: Evaluation) -> tuple[float, str | None]:
+            found.append(self._judged(*self._embedded(learned, now)))
+            return float("nan"), None
+
+        learned = learn_from(self._at_first_dictionary(), self.rest, self.known, choice, None, judge)
+        return None if learned.reason == "interrupted" else found[-1] - found[0]
+
+    def _at_first_dictionary(self) -> Setup:
+        return dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
+
+    def _embedded(self, learned: Learned, now: Evaluation) -> tuple[Array, Array]:
+        """Return the embeddings of the samples learned from and of those held out."""
+        self._coded = held = self.held.coded(now.dictionary, self._coded)
+        embedding = embedding_at(learned, now)
+        return embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
+
+    def _judged(self, ours: Array, theirs: Array) -> Array:
+        """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
+        rows: Any = self.known.known
+        if self.truth.targets is not None:
+            predicted = regress(ours, self.known).predict(theirs).reshape(self.truth.targets.shape)
+            return np.array([r2_score(self.truth.targets, predicted, multioutput="variance_weighted")])
+        return nearest_right(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index, arg-type]
+
+    def _judge(self, learned: Learned, now: Evaluation) -> tuple[float, str | None]:
+        ours, theirs = self._embedded(learned, now)
+        outcomes = self._judged(ours, theirs)
+        if all(outcomes.mean() > right.mean() for right in self.right):
+            counts = tried_counts(ours.shape[1])
+            self.by_count[len(self.right)] = {k: self._judged(ours[:, :k], theirs[:, :k]) for k in counts}
+        self.right.append(outcomes)
+        if self.truth.y is not None and self.votes is None:
+            rows: Any = self.known.known
+            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
+            self.votes = found.beta, found.floor
+        patience = (self.setup.stopping or EarlyStopping()).patience
+        late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
+        return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
+
+
+def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | None:
+    """Return what an earlier fit with the same data and settings has left, where the user names a file."""
+    if setup.solver.checkpoint is None:
+        return None
+    solver = dataclasses.replace(setup.solver, checkpoint=None)
+    settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
+    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
+    settings += [*setup.views.description(), setup.max_iter if setup.stopping else None]
+    key = {
+        "samples": digest_of_samples(samples),
+        "labels": digest(labels.bound, labels.weights),
+        "settings": digest(*settings),
+    }
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
+
+
+_TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps
+
+
+def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return a choice as a file of plain numbers keeps it."""
+    told = {name: fitted[name] for name in _TOLD if name in fitted}
+    if told:
+        told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
+    by_count = {count: outcomes.tolist() for count, outcomes in choice.by_count.items()}
+    return {**dataclasses.asdict(choice), "by_count": by_count, "told": told}
+
+
+def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    told = dict(known["told"])
+    if told:
+        told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
+    votes = None if known["votes"] is None else tuple(known["votes"])
+    by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
+    return Choice(tuple(known["ridges"]), known["wide"], known["n_steps"], votes, by_count), told
