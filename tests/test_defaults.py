@@ -59,6 +59,9 @@ def test_columns_of_unlike_units_are_standardised():
     assert unlike_columns(table * units + 5)
     assert not unlike_columns(sp.csr_array(table * units))  # sparse samples would not stay sparse
     assert not unlike_columns(np.ones((5, 3)))
+    few = rng.standard_normal((200, 4))  # a table of few columns, one of which is in another unit
+    assert not unlike_columns(few)
+    assert unlike_columns(few * [1, 1, 1, 10])
     one, other = (plain("lda").fit(samples, TARGET[:200]) for samples in (table * units, 3 * table * units + 5))
     np.testing.assert_allclose(one.embedding_, other.embedding_, atol=1e-6)
     np.testing.assert_allclose(one.column_means_, (table * units).mean(axis=0))

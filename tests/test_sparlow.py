@@ -178,9 +178,10 @@ def test_images_come_back():
 
 def test_the_mean_image_and_its_factors_come_back_from_whitened_embeddings(fitted):
     """Nothing but the mean is at the origin, and a unit of a component adds its factor image."""
-    origin = fitted.inverse_transform(np.zeros((1, 9)))
+    count = fitted.n_components_
+    origin = fitted.inverse_transform(np.zeros((1, count)))
     np.testing.assert_allclose(origin[0], UNIT.mean(axis=0), atol=0.1)
-    np.testing.assert_allclose(fitted.inverse_transform(np.eye(9)) - origin, fitted.components_, atol=1e-12)
+    np.testing.assert_allclose(fitted.inverse_transform(np.eye(count)) - origin, fitted.components_, atol=1e-12)
 
 
 def test_one_component_keeps_more_than_a_sign():

@@ -39,7 +39,7 @@ def test_quotients_of_pca_are_shares_of_variance():
 
 
 def test_held_out_score_rises_with_the_components_and_ends_at_that_of_the_model():
-    model = small(early_stopping=True).fit(X, Y)
+    model = small("lda", 9, early_stopping=True).fit(X, Y)
     held = model.spectrum_["held_out"]
     assert len(held) == model.n_components_ == 9
     assert held[-1] > held[0] + 0.2
@@ -54,7 +54,7 @@ def test_numbers_of_components_that_were_not_tried_are_nan():
 
 
 def test_html_of_a_fitted_model_shows_its_numbers():
-    model = small(max_iter=0)
+    model = small("lda", 9, max_iter=0)
     assert "sparlow-numbers" not in model._repr_html_()
     said = model.fit(X, Y)._repr_mimebundle_()["text/html"]
     for text in ("150 of 64 numbers", "<th>atoms</th><td>30</td>", "<th>components</th><td>9</td>", "ElasticNet("):

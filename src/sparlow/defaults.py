@@ -1,7 +1,7 @@
 """What is chosen from the data where the user leaves a choice open.
 
 The strength of the prior, the number of atoms and the scaling follow from the samples alone. What depends on labels,
-the weights of codes and samples and the number of steps, is chosen on held-out samples: see ``estimators/learning.py``.
+the weights of codes and samples and the number of steps, is chosen on held-out samples: see ``estimators/choosing.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _L1, _L2 = 0.15, 0.2
 _MILD = 0.125  # share of the usual l1 where codes are to keep more of the sample
 _LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
 _UNLIKE = 0.2  # share of the columns that hold the variance, below which columns have unlike units
+_ALONE = 1.5  # columns that hold the variance, below which one has nearly all of it
 _COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
 
 
@@ -50,8 +51,8 @@ def unlike_columns(X: Any) -> bool:
     """Return whether few columns hold nearly all of the variance, as where they have different units.
 
     The number of columns in use is (Σσ²)²/Σσ⁴, σ² their variances. Columns are unlike if that is less than a fifth of
-    the columns that vary at all. Images, descriptors and series are far above; raw tables are far below. Sparse samples
-    are never scaled by columns.
+    the columns that vary at all, or less than one and a half. Images, descriptors and series are far above; raw tables
+    are far below. Sparse samples are never scaled by columns.
     """
     if sp.issparse(X):
         return False
@@ -63,7 +64,7 @@ def unlike_columns(X: Any) -> bool:
     if len(variances) < 2:
         return False
     shares = variances / variances.max()
-    return bool(shares.sum() ** 2 / np.sum(shares**2) < max(_UNLIKE * len(shares), 1 + 1e-9))
+    return bool(shares.sum() ** 2 / np.sum(shares**2) < max(_UNLIKE * len(shares), _ALONE))
 
 
 def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> ElasticNet:

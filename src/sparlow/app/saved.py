@@ -25,7 +25,6 @@ from .terminal import Terminal, UserError
 
 Array = NDArray[Any]
 
-_SCALES = 10
 _LIKE = " Make rows of pictures by sparlow features --like, with what the first run did --save."
 
 
@@ -206,21 +205,11 @@ def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Term
     if arguments.standardize is False:
         return None
     if arguments.standardize is None:
-        table = kind_of(pathlib.Path(dataset.source)) in COLUMNED
         pictures = dataset.shape is not None or dataset.features
-        if pictures or not (unlike_columns(dataset.X) or (table and _differ_in_scale(dataset.X))):
+        if pictures or not unlike_columns(dataset.X):
             return None
         terminal.tell("columns differ in scale and are scaled to mean 0 and variance 1 (--no-standardize: as they are)")
     return StandardScaler()
-
-
-def _differ_in_scale(X: Array) -> bool:
-    """Return whether some columns are ten times larger or smaller than the usual one; constant ones do not count."""
-    largest = np.abs(X).max(axis=0)[np.ptp(X, axis=0) > 0]
-    if not len(largest):
-        return False
-    low, middle = np.quantile(largest, [0.1, 0.5])
-    return bool(largest.max() > _SCALES * middle or middle > _SCALES * low)
 
 
 def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None = None) -> None:

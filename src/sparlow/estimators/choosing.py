@@ -106,7 +106,8 @@ def _choose(setup: Setup, trials: list[Trial], tell: Tell | None) -> tuple[Choic
         found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
         start = Choice(choose_ridges(found))
         if all(trial.may_be_wide for trial in trials):
-            options = [Choice(ridges, wide=True) for ridges in (start.ridges, FLAT)]
+            room = all(trial.has_room(FLAT) for trial in trials)
+            options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
             wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
             best = int(np.argmax([outcomes.mean() for outcomes in wide]))
             start = options[best] if surely(wide[best] - found[start.ridges]) else start

@@ -70,8 +70,8 @@ class SparLow(CallbackSupportMixin, Projector):
         unlabelled samples), or an object with parameters such as ``sparlow.criteria.MFA(k_within=5)``.
     n_components : int, optional
         Dimension l of the embedding. By default classes − 1 where there are classes, the number of independent targets
-        for mvr and smvr, and at most 48 for the others. Where principal components of the samples are better on
-        held-out samples, there are up to 48 of these instead.
+        for mvr and smvr, and at most 48 for the others. Where more columns are better on held-out samples by more than
+        chance, there are up to 48 for classes, too.
     n_atoms : int, optional
         Number of atoms r; by default chosen from the data.
     prior : Prior, optional
@@ -95,10 +95,10 @@ class SparLow(CallbackSupportMixin, Projector):
         makes no step at all, as no gain of joint learning is established there.
     embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
-        that is chosen on held-out samples. "quadratic", for lda: discriminant analysis of all products of two features.
-        "orthonormal": the paper's U for the codes alone. "auto" is "orthonormal" for criteria without labels,
-        "whitened" or "quadratic", whichever is better on held-out samples, for lda with patches, and "whitened"
-        elsewhere.
+        that is chosen on held-out samples, and with further columns where these help. "quadratic", for lda:
+        discriminant analysis of all products of two features. "orthonormal": the paper's U for the codes alone. "auto"
+        is "orthonormal" for criteria without labels, "whitened" or "quadratic", whichever is better on held-out
+        samples, for lda with patches, and "whitened" elsewhere.
     normalize : "auto" or bool, default="auto"
         Scale samples to unit norm first. "auto" also standardises the columns before, where few of them hold nearly all
         of the variance, as in tables of unlike units.
