@@ -67,6 +67,16 @@ def test_llc_of_a_photograph_is_its_plain_form():
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize("ridge", [1e-300, 1e-30, 1e-15])
+def test_llc_with_a_tiny_ridge_is_finite(ridge):
+    rng = np.random.default_rng(0)
+    words = np.repeat(rng.random((4, 8), dtype=np.float32), 2, axis=0)  # pairs of equal words
+    X = np.vstack([words, rng.random((20, 8), dtype=np.float32), np.zeros((1, 8), np.float32)])
+    codes = LocalityConstrained(words, 5, ridge)(X)
+    assert np.all(np.isfinite(codes.data))
+    np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-4)
+
+
 def test_llc_of_a_descriptor_that_equals_its_words_has_equal_weights():
     words = np.ones((3, 4), np.float32)
     np.testing.assert_allclose(LocalityConstrained(words, 3, 1e-4)(words[:1]).toarray(), [[1 / 3] * 3], rtol=1e-5)

@@ -266,3 +266,8 @@ def test_samples_that_differ_by_rounding_have_no_quadratic_embedding(embedding):
     same = rng.random(16) + 1e-12 * rng.standard_normal((60, 16))
     with pytest.raises(ValueError, match=r"same features: there is no scatter|equal up to rounding"):
         small(views=Patches(size=2), n_atoms=5, embedding=embedding).fit(same, np.arange(60) % 3)
+
+
+def test_five_sparse_samples_have_principal_components():
+    for model in (TraceQuotient("pca"), SparLow("pca", max_iter=1, random_state=0)):
+        assert np.all(np.isfinite(model.fit(sp.csr_array(X[:5])).transform(X[:5])))

@@ -8,6 +8,7 @@ from .algebra import dot
 from .compilation import kernel, part
 
 _BLOCK = 16
+_ROUNDING = 1e-7  # of products in single precision
 
 
 @part
@@ -44,15 +45,15 @@ def nearest_words(products, half_norms, k):
 
 
 @part
-def factor_and_solve(C, w):
-    """Solve Cw = 1 for a symmetric positive definite C by Cholesky's method, in place."""
+def factor_and_solve(C, w, least):
+    """Solve Cw = 1 for a symmetric positive definite C by Cholesky's method, in place; pivots are at least ``least``."""
     k = w.shape[0]
     for i in range(k):
         for j in range(i + 1):
             entry = C[i, j]
             for t in range(j):
                 entry -= C[i, t] * C[j, t]
-            C[i, j] = math.sqrt(entry) if i == j else entry / C[j, j]
+            C[i, j] = math.sqrt(max(entry, least)) if i == j else entry / C[j, j]
     for i in range(k):
         total = 1.0
         for t in range(i):
@@ -86,7 +87,7 @@ def local_weights(X, words, nearest, ridge):
             trace += C[a, a]
         for a in range(k):
             C[a, a] += ridge * trace if trace > 0 else 1.0
-        factor_and_solve(C, w)
+        factor_and_solve(C, w, _ROUNDING * trace)
         total = np.sum(w)
         for a in range(k):
             out[i, a] = w[a] / total
