@@ -4,11 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import sklearn
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from sparlow import DictionaryLearner, SparLow, criteria, online
 from sparlow.coded import Rows, Samples
+from sparlow.estimators import streaming
 from sparlow.labels import Labels
 from sparlow.manifolds import Spheres
 from sparlow.online import Moments, Stream, indicators, kind_of
@@ -107,6 +110,39 @@ def test_streams_learn_and_the_order_of_rows_matters_little(digits):
     whole = SparLow(n_atoms=60, random_state=0, max_iter=0).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
     assert min(scores) > whole - 0.02
     assert abs(scores[0] - scores[1]) < 0.02
+
+
+def test_the_first_samples_may_come_in_small_batches(digits, monkeypatch):
+    """A stream begins again with all samples so far: then it is the one that began with them in one batch."""
+    X, y = digits
+    monkeypatch.setattr(streaming, "DRAWN", 600)
+    small = streamed(X[:600], y[:600], size=100)
+    whole = streamed(X[:600], y[:600], size=600)
+    for half in (small, whole):
+        half.partial_fit(X[600:900], y[600:900])
+    assert small._stream["first"] is None
+    np.testing.assert_array_equal(small.dictionary_, whole.dictionary_)
+    assert small._stream["stream"].n_coded > whole._stream["stream"].n_coded  # what was coded in vain is counted
+    sparse = SparLow(n_atoms=60, random_state=0)
+    for first in range(0, 600, 100):
+        sparse.partial_fit(sp.csr_array(X[first : first + 100]), y[first : first + 100], classes=np.arange(10))
+    np.testing.assert_allclose(sparse.transform(X[:9]), streamed(X[:600], y[:600]).transform(X[:9]), atol=1e-4)
+    early = streamed(X[:300], y[:300], size=100)._stream
+    assert early["began_with"] == 100
+    assert early["first"][0].shape == (300, 64)
+
+
+def test_samples_are_coded_less_than_twice_and_the_oldest_codes_first(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(streaming, "DRAWN", 150)
+    stream = streamed(X[:1200], y[:1200])._stream["stream"]
+    assert 1.5 * 1200 < stream.n_coded <= 1.9 * 1200
+    assert len(stream.kept) == 1200
+    ages = [one.coded_at for one in stream.kept]
+    assert min(ages) > 300
+    with sklearn.config_context(working_memory=0):
+        monkeypatch.setattr(online, "_FEWEST", 200)
+        assert len(streamed(X[:600], y[:600]).embedding_) == 200
 
 
 def test_one_pass_online_is_a_way_to_fit(digits):

@@ -235,6 +235,13 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
     return Labels(encoded, classes)
 
 
+def joined(first: Labels, second: Labels) -> Labels:
+    """Return the labels of two batches of a stream, one after the other."""
+    if first.targets is not None:
+        return Labels(targets=np.concatenate([first.targets, second.targets]))
+    return first if first.y is None else Labels(np.concatenate([first.y, second.y]), first.classes)
+
+
 def _check_are_classes(kind: str, y: Array, semi: bool) -> None:
     try:
         check_classification_targets(y.astype(str) if semi and y.dtype == object else y)

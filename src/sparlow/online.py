@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,13 +34,16 @@ from .graphs import Structure
 from .labels import Labels
 from .manifolds import Spheres
 from .parallel import Threads
+from .parts import working_memory
 from .priors import Prior
 from .regularizers import coherence_gradient, proximity_gradient
 from .tracequotient import best_projection, canonical
 
 Array = NDArray[Any]
 
-RESERVOIR = 20_000  # samples that are kept for predictions
+_RESERVOIR = 60_000  # samples that are kept for predictions, where a quarter of the working memory holds them
+_FEWEST = 2000  # the fewest that are kept
+_CODED = 1.9  # times that a sample is coded at most, on average
 _FORGETTING = 2.0  # ρ
 _FIRST_MOVE = 0.03  # root mean square distance that atoms move with the first batch
 _PROJECTION = 1e-6  # how well U is solved for
@@ -189,6 +192,22 @@ class Scatters:
         return above, above + within if self.kind == "classes and total" else within
 
 
+class _Kept(NamedTuple):
+    """A sample of the reservoir, its targets, its code, and how many samples had been seen when it was coded."""
+
+    sample: Array
+    target: Array
+    indices: Array
+    data: Array
+    coded_at: int
+
+
+def _row(codes: Any, i: int) -> tuple[Array, Array]:
+    """Return indices and entries of one code."""
+    entries = slice(codes.indptr[i], codes.indptr[i + 1])
+    return codes.indices[entries].copy(), codes.data[entries].copy()
+
+
 @dataclass
 class Stream:
     """What is kept of a stream, and the model so far.
@@ -226,13 +245,17 @@ class Stream:
     scale: float | None = None  # |f₀|
     moments: Moments | None = None
     n_coded: int = 0  # samples coded, those of the reservoir coded again included
-    kept: list[Any] = field(default_factory=list)  # the reservoir: samples, codes and targets
+    kept: list[_Kept] = field(default_factory=list)  # the reservoir
     n_offered: int = 0
+    n_kept: int | None = None  # how many are kept at most
     projection: Array | None = None
 
     def __post_init__(self) -> None:
         self.anchor = self.dictionary
         self._rng = np.random.RandomState(self.seed)
+        if self.n_kept is None:
+            size = working_memory() // (4 * 4 * self.dictionary.shape[1])
+            self.n_kept = int(np.clip(size, _FEWEST, _RESERVOIR))
 
     def copy(self) -> Stream:
         """Return a copy that can be updated while this one stays; arrays are shared, as none is changed in place."""
@@ -344,13 +367,14 @@ class Stream:
         self.dictionary = manifold.retract(D, (length / norm) * G)
 
     def _offer(self, X: Array, codes: Any, T: Array) -> None:
-        """Keep each sample seen so far with the same probability, 20 000 in all (reservoir sampling)."""
+        """Keep each sample seen so far with the same probability (reservoir sampling)."""
+        assert self.moments is not None
+        assert self.n_kept is not None
         places = np.arange(self.n_offered, self.n_offered + len(X))
         slots = np.floor(self._rng.random_sample(len(X)) * (places + 1)).astype(int)
-        slots[places < RESERVOIR] = places[places < RESERVOIR]
-        for i in np.flatnonzero(slots < RESERVOIR):
-            entries = slice(codes.indptr[i], codes.indptr[i + 1])
-            one = X[i].copy(), codes.indices[entries].copy(), codes.data[entries].copy(), T[i]
+        slots[places < self.n_kept] = places[places < self.n_kept]
+        for i in np.flatnonzero(slots < self.n_kept).tolist():
+            one = _Kept(X[i].copy(), T[i], *_row(codes, i), self.moments.seen)
             if slots[i] < len(self.kept):
                 self.kept[slots[i]] = one
             else:
@@ -362,23 +386,23 @@ class Stream:
     def reservoir(self) -> tuple[Coded, Array]:
         """Return the samples kept, coded, and their targets.
 
-        They are coded at the present dictionary as long as not more samples were coded again than nine tenths of those
-        seen; otherwise some have the codes that they came with.
+        Those whose codes are oldest are coded again at the present dictionary, as many as keep the samples coded so
+        far, again or for the first time, below 1.9 times those seen.
         """
         assert self.moments is not None
-        X, T = np.stack([one[0] for one in self.kept]), np.stack([one[3] for one in self.kept])
-        r = len(self.dictionary)
-        if self.n_coded + len(X) <= 1.9 * self.moments.seen:
-            self.n_coded += len(X)
-            coded = self._coded(X)
-            codes = coded.features
-            for i, (x, _, _, t) in enumerate(self.kept):
-                entries = slice(codes.indptr[i], codes.indptr[i + 1])
-                self.kept[i] = x, codes.indices[entries].copy(), codes.data[entries].copy(), t
-            return coded, T
-        indptr = np.concatenate([[0], np.cumsum([len(one[1]) for one in self.kept])])
-        indices, data = (np.concatenate([one[k] for one in self.kept]) for k in (1, 2))
-        codes = sp.csr_array((data, indices, indptr), shape=(len(X), r))
+        seen = self.moments.seen
+        room = max(0, int(_CODED * seen) - self.n_coded)
+        stale = np.argsort([one.coded_at for one in self.kept], kind="stable")[:room].tolist()
+        if stale:
+            self.n_coded += len(stale)
+            codes = self._coded(np.stack([self.kept[i].sample for i in stale])).features
+            for place, i in enumerate(stale):
+                indices, data = _row(codes, place)
+                self.kept[i] = self.kept[i]._replace(indices=indices, data=data, coded_at=seen)
+        X, T = np.stack([one.sample for one in self.kept]), np.stack([one.target for one in self.kept])
+        indptr = np.concatenate([[0], np.cumsum([len(one.indices) for one in self.kept])])
+        indices, data = (np.concatenate([getattr(one, name) for one in self.kept]) for name in ("indices", "data"))
+        codes = sp.csr_array((data, indices, indptr), shape=(len(X), len(self.dictionary)))
         codes.has_canonical_format = True
         samples = Samples(X, self.prior, weights=(1.0, 1.0 if self.beside else 0.0))
         return Coded(samples, Coder(self.dictionary, self.prior, n_jobs=self.n_jobs), codes, codes), T

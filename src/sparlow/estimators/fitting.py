@@ -78,15 +78,23 @@ def fit_model(
     return {**fitted, **beside, "shrinkage_": setup.shrinkage}
 
 
-def begun_with(model: Any, X: Any, labels: Labels) -> Begun:
-    """Return a stream that has seen no batch, with all that is chosen from the samples of the first one."""
+def begun_with(model: Any, X: Any, labels: Labels, again: Begun | None = None) -> Begun:
+    """Return a stream that has seen no batch, with all that is chosen from the samples of the first one.
+
+    ``again`` is the stream that begins again with more samples: its seed stays, and what it has coded is counted.
+    """
     criterion, scaling = criterion_named(model.criterion), _scaling_for(model, X, labels)
-    X = scaling(X)
-    seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max)
+    began_with, X = X.shape[0], scaling(X)
+    drawn = None if again is None else again["setup"].seed
+    seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max) if drawn is None else drawn
     prior = model.prior or default_prior(X, criterion.mild_prior)
     setup = _setup_of(model, criterion, labels, prior, Bound(), seed)
     stream = begin_stream(setup, Samples(X, prior, n_jobs=model.n_jobs), labels)
-    return {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}
+    first = (None, None)
+    if again is not None:
+        stream.n_coded, first = again["stream"].n_coded, again["first"]
+    begun = {"stream": stream, "setup": setup, "scaling": scaling, "labels": labels, "last": 0}
+    return {**begun, "first": first, "began_with": began_with}
 
 
 def _scaling_for(model: Any, X: Any, labels: Labels) -> Scaling:

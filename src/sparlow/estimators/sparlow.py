@@ -36,7 +36,7 @@ from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
 from .fitting import begun_with, fit_model
 from .large import by_blocks, in_parts
 from .scaling import Scaling
-from .streaming import with_batch
+from .streaming import all_so_far, with_batch
 
 Array = NDArray[Any]
 
@@ -311,7 +311,11 @@ class SparLow(CallbackSupportMixin, Projector):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
         known = classes if begun is None else begun["labels"].classes
         labels = labels_of_batch(criterion_named(self.criterion), X, y, known, type(self).__name__)
-        begun, fitted = with_batch(begun_with(self, X, labels) if begun is None else begun, X, labels)
+        begun, whole = all_so_far(begun_with(self, X, labels) if begun is None else begun, X, labels)
+        if whole is not None:
+            X, labels = whole
+            begun = begun_with(self, X, labels, begun)
+        begun, fitted = with_batch(begun, X, labels)
         if fitted:
             self._remember(fitted)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)

@@ -6,19 +6,21 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..coded import Samples
 from ..embedding import USUAL, Embedding
-from ..labels import Labels
+from ..labels import Labels, joined
 from ..online import Stream, indicators, kind_of
-from ..parts import Parts
+from ..parts import DRAWN, Parts
 from .learning import Setup, factors_of, first_dictionary, n_components_of, regress
 
 Array = NDArray[Any]
 
 _BATCH = 1024  # samples of a batch of samples in memory
 _GROWTH = 1.1  # samples seen, relative to those of the last model, from which on there is a new one
+_SOONER = 4  # samples seen, relative to those that a stream began with, from which on it begins again
 
 
 def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
@@ -61,6 +63,7 @@ def learn_online(setup: Setup, samples: Samples | Parts, labels: Labels) -> Setu
     Each of ``max_iter`` passes codes all samples once, in an order drawn by the seed; the fit that follows once more.
     """
     stream = begin_stream(setup, samples, labels)
+    stream.n_kept = 0  # the samples stay
     rng = np.random.RandomState(setup.seed)
     n = len(samples)
     for _ in range(max(1, setup.max_iter)):
@@ -78,7 +81,24 @@ def learn_online(setup: Setup, samples: Samples | Parts, labels: Labels) -> Setu
     )
 
 
-Begun = dict[str, Any]  # a stream under way: stream, setup, scaling, labels, samples seen by the last model
+Begun = dict[str, Any]  # a stream under way: stream, setup, scaling, labels, samples seen by the last model, first ones
+
+
+def all_so_far(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, tuple[Any, Labels] | None]:
+    """Return the stream, and all its samples up to now where it is to begin again with them.
+
+    What a stream begins with decides most: first dictionary, prior, scaling. It begins again when it has seen four
+    times as many samples as it began with, and for the last time when it has seen 20 000. Until then it keeps them.
+    """
+    if begun["first"] is None:
+        return begun, None
+    before, known = begun["first"]
+    if before is not None:
+        X = sp.vstack([before, X], "csr") if sp.issparse(X) else np.concatenate([before, X])
+        labels = joined(known, labels)
+    due = before is not None and X.shape[0] >= min(DRAWN, _SOONER * begun["began_with"])
+    begun = {**begun, "first": (X.copy(), labels) if X.shape[0] < DRAWN else None}
+    return begun, (X, labels) if due else None
 
 
 def with_batch(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, dict[str, Any]]:
