@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,6 +14,8 @@ from sklearn.datasets import load_digits
 
 from sparlow import SparLow
 from sparlow.estimators import OnStep
+from sparlow.solvers import Solver
+from tests import cases
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -158,6 +162,79 @@ def test_a_cluster_without_workers_is_given_up_in_time(alone):
         with pytest.raises(ours.ClusterLostError, match="call fit again"):
             ours.Cluster(DX, client).take(np.arange(3))
         assert time.monotonic() - began < 60
+
+
+class Apart:
+    """A scheduler and a worker that are processes of their own."""
+
+    def __init__(self, folder):
+        self.file, self.running = folder / "scheduler.json", []
+        self.start("dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard")
+        while not self.file.exists():
+            time.sleep(0.1)
+        self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+    def start(self, command, *words):
+        words = [sys.executable, "-m", f"distributed.cli.{command}", "--scheduler-file", str(self.file), *words]
+        self.running.append(subprocess.Popen(words, stderr=subprocess.DEVNULL))
+
+    def end(self):
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def apart(alone, tmp_path):
+    processes = Apart(tmp_path)
+    yield processes
+    processes.end()
+
+
+KILLED_DRIVER = """
+import os, signal, sys
+from distributed import Client
+from sparlow import SparLow
+from sparlow.estimators import OnStep
+from sparlow.solvers import Solver
+from tests import cases
+from sparlow.solvers import Solver
+from tests.test_distributed import DX, DY, OPTIONS
+
+def follow(row, model):
+    if row["step_number"] == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+client = Client(scheduler_file=sys.argv[1], timeout=60)
+SparLow("lda", **OPTIONS, solver=Solver(checkpoint=sys.argv[2])).set_callbacks(OnStep(follow)).fit(DX, DY)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_driver_and_a_lost_scheduler_leave_a_checkpoint_to_go_on_from(alone, apart, tmp_path):
+    import dask
+
+    path = tmp_path / "fit.npz"
+    solver = Solver(checkpoint=path)
+    words = [sys.executable, "-c", KILLED_DRIVER, str(apart.file), str(path)]
+    assert subprocess.run(words, cwd=cases.ROOT).returncode == -signal.SIGKILL
+    assert path.exists()
+    with distributed.Client(scheduler_file=str(apart.file), timeout=60):
+        assert_same(SparLow("lda", **OPTIONS, solver=solver).fit(DX, DY), alone)
+    path.unlink()
+
+    def lose(row, model):
+        if row["step_number"] == 1:
+            apart.running[0].kill()
+
+    quickly = {"sparlow.timeout": "2s", "distributed.comm.timeouts.connect": "5s"}
+    with dask.config.set(quickly), distributed.Client(scheduler_file=str(apart.file)):
+        began = time.monotonic()
+        with pytest.raises(ours.ClusterLostError, match="call fit again"):
+            SparLow("lda", **OPTIONS, solver=solver).set_callbacks(OnStep(lose)).fit(DX, DY)
+        assert time.monotonic() - began < 120
+    assert path.exists()
+    assert_same(SparLow("lda", **OPTIONS, solver=solver).fit(DX, DY), alone)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,9 @@ class Cluster(Store):
         for trial in itertools.count(1):
             try:
                 return attempt()
-            except _LOST as error:
+            except Exception as error:
+                if not isinstance(error, _LOST) and self.client.status == "running":
+                    raise
                 self._broadcast = None
                 if trial == _RETRIES:
                     raise ClusterLostError(self._said(f"{trial} attempts failed, the last by {error!r}")) from error

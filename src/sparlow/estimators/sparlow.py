@@ -280,10 +280,12 @@ class SparLow(CallbackSupportMixin, Projector):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> SparLow:
         """Learn from one batch of a stream; for lda, mvr and pca.
 
-        The first batch gives the first dictionary and all that is chosen from the data. So it should be large, ten
-        thousand samples if there are so many, at least as many as there are atoms, and have samples of two classes.
-        Each batch enters running statistics and moves the dictionary by one step. The fitted attributes follow when a
-        tenth more samples were seen than before. Predictions are made from 20 000 samples that are kept.
+        The first batch gives the first dictionary and all that is chosen from the data. It needs at least as many
+        samples as there are atoms, and two classes. Where it is small, the stream keeps its samples and begins again
+        with all of them when it has seen four times as many, for the last time when it has seen 20 000. Each batch
+        enters running statistics and moves the dictionary by one step. The fitted attributes follow when a tenth more
+        samples were seen than before. Predictions are made from samples that are kept: up to 60 000, within a quarter
+        of scikit-learn's ``working_memory``.
 
         Parameters
         ----------
