@@ -517,6 +517,18 @@ def wine(tmp_path_factory):
     return path
 
 
+def test_commands_scale_samples_as_the_library_does(tmp_path, capsys):
+    """Classes of one direction and two norms: the model standardises columns, unless it is asked not to."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 2
+    table = (1 + 3 * y[:, None]) * (1 + 0.2 * rng.standard_normal((240, 9)))
+    np.savez(tmp_path / "d.npz", X=table, y=y)
+    for words, scaled in (([], True), (["--no-standardize"], False), (["--normalize"], False)):
+        words = ["--n-atoms", "20", "--max-iter", "0", "--jobs", "1", *words]
+        assert run(capsys, "fit", tmp_path / "d.npz", "-o", tmp_path / "m", *words)[0] == 0
+        assert (load(tmp_path / "m").column_means_ is not None) == scaled
+
+
 def test_columns_that_differ_in_scale_are_standardized(wine, tmp_path, capsys):
     words = ["--n-atoms", "30", "--max-iter", "1", "--jobs", "1"]
     code, _, said = run(capsys, "fit", wine, "-o", tmp_path / "m", *words)

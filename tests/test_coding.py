@@ -306,6 +306,7 @@ def test_what_single_precision_cannot_hold_is_warned_of():
         encode((1e-4 * X).astype(np.float32), D, KLDivergence(1.0))
 
 
+@pytest.mark.slow
 def test_the_gap_in_the_warning_is_the_true_one():
     """With more atoms than features and hardly any prior, the search ends before it has seen all atoms."""
     X = load_digits().data

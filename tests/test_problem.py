@@ -43,7 +43,9 @@ def central_difference(task, point, direction, step):
     return (ends[0].value - ends[1].value) / (2 * step), patterns[0] == patterns[1]
 
 
-@pytest.mark.parametrize("views", VIEWS)
+@pytest.mark.parametrize(
+    "views", [pytest.param(views, marks=pytest.mark.slow if views != "none" else ()) for views in VIEWS]
+)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("prior", cases.PRIORS)
 @pytest.mark.parametrize("name", cases.CRITERIA)

@@ -20,6 +20,8 @@ from sparlow.parallel import chunks
 from tests import cases
 from tests.pictures import photograph
 
+pytestmark = pytest.mark.slow  # kernels of their own, which compile for long
+
 REFERENCE = cases.ROOT / "tests" / "data" / "scattering_reference.npz"  # see the README beside it
 
 
@@ -30,7 +32,6 @@ def noise(*shape, seed=0):
 # ── coefficients ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("case", range(6))
 def test_coefficients_are_those_of_kymatio(case, dtype):
@@ -109,7 +110,6 @@ def test_small_images_are_transformed_by_definition(shape, J, L, order):
     np.testing.assert_allclose(model.transform(images).reshape(2, *model.output_shape_), expected, atol=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "J", "L"),
     [

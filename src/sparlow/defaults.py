@@ -6,6 +6,7 @@ the weights of codes and samples and the number of steps, is chosen on held-out 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ LOCAL_ATOMS = 128
 _L1, _L2 = 0.15, 0.2
 _MILD = 0.125  # share of the usual l1 where codes are to keep more of the sample
 _LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
+_BITS = 32  # of the mantissa of l1
 _UNLIKE = 0.2  # share of the columns that hold the variance, below which columns have unlike units
 _ALONE = 1.5  # columns that hold the variance, below which one has nearly all of it
 _COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
@@ -81,7 +83,8 @@ def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> Ela
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
     l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5 * (_MILD if mild else 1.0)
-    return ElasticNet(float(f"{l1:.8g}"), _L2)  # the last digits depend on where the samples lie in memory
+    mantissa, exponent = math.frexp(l1)  # the last digits depend on where the samples lie in memory
+    return ElasticNet(math.ldexp(round(mantissa * 2**_BITS), exponent - _BITS), _L2)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -215,7 +215,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
     finer.add_argument("--tol", type=nonnegative_number, default=1e-5, help="default: 1e-5")
     finer.add_argument(
-        "--normalize", action=argparse.BooleanOptionalAction, default=True, help="scale samples to unit norm"
+        "--normalize", action=argparse.BooleanOptionalAction, help="scale samples to unit norm; by default they are"
     )
     finer.add_argument(
         "--embedding",
@@ -228,7 +228,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
     """Return the model that the arguments describe, not fitted; ``start`` has its first dictionary."""
-    same = "n_components n_atoms max_iter normalize embedding"
+    same = "n_components n_atoms max_iter embedding"
+    as_given = getattr(arguments, "standardize", None) is False  # columns stay as they are
     return SparLow(
         _criterion(arguments),
         prior=_prior(arguments),
@@ -242,6 +243,7 @@ def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
             getattr(arguments, "checkpoint", None),
         ),
         early_stopping=_early_stopping(arguments),
+        normalize=(True if as_given else "auto") if arguments.normalize is None else arguments.normalize,
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         **{name: getattr(arguments, name) for name in same.split()},

@@ -21,7 +21,7 @@ method (Φ = X), the sequential one (codes of a fixed dictionary) and the joint 
 
 import functools
 
-from .base import Criterion, bind_checked
+from .base import Criterion
 from .quotient import Quotient, Value
 from .semisupervised import SDA, SLAP, SMVR
 from .supervised import LDA, MFA, MVR
@@ -41,7 +41,6 @@ __all__ = [
     "Criterion",
     "Quotient",
     "Value",
-    "bind_checked",
     "criterion_named",
 ]
 

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
 from ..coded import Coded, Samples
-from ..criteria import bind_checked
+from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
     FLAT,

@@ -19,7 +19,8 @@ from sklearn.linear_model import Ridge
 
 from ..checkpoints import Checkpoint
 from ..coded import Coded, Rows, Samples
-from ..criteria import Criterion, bind_checked
+from ..criteria import Criterion
+from ..criteria.base import bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
 from ..embedding import USUAL, Embedding, block_weights, whitened

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
 from ..coded import Rows
-from ..criteria import CRITERIA, Criterion, bind_checked, criterion_named
+from ..criteria import CRITERIA, Criterion, criterion_named
+from ..criteria.base import bind_checked
 from ..graphs import centring
 from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
