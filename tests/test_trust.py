@@ -1,5 +1,6 @@
 """Files of strangers, full disks, interruptions: nothing is lost, nothing runs, and the message says what to do."""
 
+import copy
 import errno
 import json
 import os
@@ -34,6 +35,7 @@ from sparlow.app import main
 from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
 from sparlow.estimators import choosing
 from sparlow.images import DHOG, Codebook, DenseSIFT, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
@@ -572,6 +574,30 @@ def test_patches_and_scattering_out_of_range_are_refused(tmp_path):
         save(chain, path)
         with pytest.raises(ModelFileError, match="damaged"):
             load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, SSPIC, LapRLS], ids=lambda kind: kind.__name__)
+def test_classifiers_out_of_range_are_refused(kind, tmp_path):
+    path = tmp_path / "m.sparlow"
+    options = {} if kind is LapRLS else {"n_atoms": 20, "random_state": 0}
+    chain = make_pipeline(StandardScaler(), kind(**options)).fit(X, Y)
+    save(chain, path)
+    np.testing.assert_array_equal(load(path).decision_function(X), chain.decision_function(X))
+    name = "coef_" if kind is LapRLS else "dictionary_"
+    for wrong in (np.full(getattr(chain[-1], name).shape, np.nan), np.ones((20, 63)), "x")[
+        : 1 if kind is LapRLS else 3
+    ]:
+        other = make_pipeline(chain[0], copy.copy(chain[-1]))
+        setattr(other[-1], name, wrong)
+        save(other, path)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load(path)
+    if kind is SSPIC:
+        chain[-1].kappa_ = chain[-1].kappa_[:, :3]
+        save(chain, path)
+        with pytest.raises(ValueError, match="one price for each of 20 atoms"):
+            load(path).predict(X)
 
 
 def test_a_file_names_no_place_to_write_to(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def nearest_words(products, half_norms, k):
 
 @part
 def factor_and_solve(C, w, least):
-    """Solve Cw = 1 for a symmetric positive definite C by Cholesky's method, in place; pivots are at least ``least``."""
+    """Solve Cw = 1 for a positive definite C by Cholesky's method, in place; pivots are ``least`` or more."""
     k = w.shape[0]
     for i in range(k):
         for j in range(i + 1):

@@ -90,6 +90,17 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(unit_samples(validate_data(self, X, dtype=_FLOATS, order="C", reset=False)))
 
+    def _check_sound(self) -> None:
+        """Refuse fitted arrays from a file that compiled loops could not use."""
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{name} of {type(self).__name__} holds numbers that are not finite")
+        D = vars(self).get("dictionary_")
+        if D is not None and (
+            not isinstance(D, np.ndarray) or D.dtype.char not in "fd" or D.shape[-1:] != (self.n_features_in_,)
+        ):
+            raise ValueError(f"dictionary_ of {type(self).__name__} must have atoms of {self.n_features_in_} features")
+
     def _say(self, text: str) -> None:
         """Print a line of progress if the user asked for it."""
         if self.verbose:

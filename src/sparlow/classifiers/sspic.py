@@ -270,6 +270,10 @@ def adaptive_pursuit(
 
     """
     n, r = len(X), len(D)
+    if np.shape(prices) != (r,) or not ridge > 0:
+        raise ValueError(
+            f"There must be one price for each of {r} atoms, and a positive ridge, got {np.shape(prices)}, {ridge}."
+        )
     most = min(r, 2 * X.shape[1])
     barred = np.full(n, -1) if barred is None else barred
     wide = D.astype(np.float64)
