@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from sparlow.evaluation import TUNING, Fold, divided
-from sparlow.images import pyramid_features
+from sparlow.images import fisher_features, pyramid_features
 
 from . import datasets
 from .datasets import Dataset
@@ -31,7 +31,11 @@ Array = NDArray[Any]
 
 CACHE = "SPARLOW_CACHE"
 RECIPE = functools.partial(pyramid_features, random_state=0, n_jobs=-1)
-_VERSION = 1  # of the recipe: raise it where the same pictures come to have other components
+FISHER = functools.partial(fisher_features, 0, random_state=0)
+TEACHERS = {"scenes15": "caltech256", "caltech101": "caltech256", "caltech256": "caltech101"}  # of the mixtures
+_TAUGHT = 4  # pictures of each class of the other set
+_PIECE = 1000  # pictures whose Fisher vectors are one file
+_VERSION = 1  # of the recipes: raise it where the same pictures come to have other components
 
 
 @dataclass(frozen=True)
@@ -140,27 +144,42 @@ def pyramids(
     return vectors[: len(train)], vectors[len(train) :]
 
 
+def fisher(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
+    """Return principal components of Fisher vectors, found from their products as by kernel PCA.
+
+    The mixture of Gaussians is that of pictures of another set, :data:`TEACHERS`, so a picture has the same Fisher
+    vector in all splits. The components are learned from the training pictures, two thirds as many.
+    """
+    products = fisher_products(data)
+    K, mean = products[np.ix_(train, train)].astype(float), products[:, train].mean(axis=1, dtype=float)
+    grand = mean[train].mean()
+    values, vectors = np.linalg.eigh(K - mean[train] - mean[train][:, None] + grand)
+    kept = np.argsort(values)[::-1][: max(2 * len(train) // 3, 1)]
+    axes = vectors[:, kept] / np.sqrt(values[kept])
+    rows = np.concatenate([train, test])
+    centred = products[np.ix_(rows, train)].astype(float) - mean[rows][:, None] - mean[train] + grand
+    features = normalize(centred @ axes).astype(np.float32)
+    return features[: len(train)], features[len(train) :]
+
+
 # Set, rows to learn from and rows to test on -> vectors of both. Those that are learned see the training part alone.
 FEATURES: dict[str, Callable[..., tuple[Array, Array]]] = {"pixels": pixels, "pictures": pictures}
 LEARNED = {"pyramids": pyramids} | {
     f"pyramids {dimension}": functools.partial(pyramids, dimension=dimension)
     for dimension in (64, 128, 256, 512, 1000, 2000, 3000)
 }
-FEATURES |= LEARNED
+# Parameters of methods on Fisher vectors are fixed, so that there are no folds of them.
+FEATURES |= LEARNED | {"fisher": fisher}
 
 
 def _kept(train: Array, test: Array, name: str) -> Array:
     """Return all principal components of training and test pictures, from disk if they are there."""
-    folder = pathlib.Path(os.environ.get(CACHE) or pathlib.Path.home() / ".cache" / "sparlow")
     recipe = RECIPE(max(len(train) - 1, 1))
     marks = [[_mark(image) for image in part] for part in (train, test)]
     digest = joblib.hash([*marks, recipe["codebook"].n_words, recipe["descriptors"].patch, _VERSION])
-    path = folder / f"{name}-{digest}.npy"
+    path = _folder() / f"{name}-{digest}.npy"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.npy")
-        np.save(part, _components(recipe[:-1], train, test))
-        part.replace(path)
+        _write(path, _components(recipe[:-1], train, test))
     return np.asarray(np.load(path))
 
 
@@ -178,3 +197,54 @@ def _mark(image: Any) -> Any:
         seen = os.stat(image)
         return os.fspath(image), seen.st_size, seen.st_mtime_ns
     return image
+
+
+def fisher_products(data: Dataset, folder: str | os.PathLike[str] | None = None, once: bool = False) -> Array:
+    """Return the products of the Fisher vectors of all pictures of a set, from disk as far as they are there.
+
+    ``once`` stops after one new piece, so that long work can be cut.
+    """
+    images = pictures(data, np.arange(len(data.labels)), np.arange(0))[0]
+    place = _folder() / f"{data.name}-fisher-{joblib.hash([[_mark(image) for image in images], _PIECE, _VERSION])}"
+    parts = [slice(first, first + _PIECE) for first in range(0, len(images), _PIECE)]
+    steps = functools.cache(lambda: _mixture(TEACHERS[data.name], folder))
+    rows = []
+    for number, part in enumerate(parts):
+        path = place / f"rows{number}.npy"
+        if not path.exists():
+            _write(path, steps().transform(images[part]).astype(np.float16))
+            if once:
+                return np.empty(0)
+        rows.append(np.load(path, mmap_mode="r"))
+    products = np.zeros((len(images), len(images)), np.float32)
+    for i, part in enumerate(parts):
+        path = place / f"products{i}.npy"
+        if not path.exists():
+            left = rows[i].astype(np.float32)
+            _write(path, np.hstack([left @ right.astype(np.float32).T for right in rows[: i + 1]]))
+            if once:
+                return np.empty(0)
+        products[part, : min(part.stop, len(images))] = np.load(path)
+    lower = np.tril(products)
+    return lower + np.tril(lower, -1).T
+
+
+def _mixture(name: str, folder: str | os.PathLike[str] | None) -> Any:
+    """Return the steps from pictures to Fisher vectors, learned from a few pictures of each class of a set."""
+    data = datasets.loaded(name, folder)
+    path = _folder() / f"mixture-{name}-{_VERSION}.joblib"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        joblib.dump(FISHER().fit(pictures(data, *data.split(_TAUGHT, 0))[0]), path)
+    return joblib.load(path)
+
+
+def _write(path: pathlib.Path, array: Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.npy")
+    np.save(part, array)
+    part.replace(path)
+
+
+def _folder() -> pathlib.Path:
+    return pathlib.Path(os.environ.get(CACHE) or pathlib.Path.home() / ".cache" / "sparlow")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
+from sklearn.mixture import GaussianMixture
 
 from sparlow import optimality_gap
 from sparlow.images import (
@@ -15,7 +16,7 @@ from sparlow.images import (
     histogram_intersection,
 )
 from sparlow.images.coders import LaplacianCoding, LocalityConstrained, SparseCoding, Templates, nearest
-from sparlow.images.words import kmeans
+from sparlow.images.words import kmeans, mixture
 from sparlow.priors import ElasticNet
 from tests.cases import stripes
 from tests.pictures import photograph
@@ -148,6 +149,82 @@ def test_templates_are_not_averaged_with_themselves():
     assert not np.diag(weights).any()
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     assert np.all((weights > 0).sum(axis=1) == 3)
+
+
+def mixture_of_three(n=900):
+    """Draw nonnegative descriptors whose roots have three clusters of different widths."""
+    rng = np.random.default_rng(0)
+    centres, widths = np.array([[3, 1, 2, 2], [1, 3, 2, 1], [2, 2, 0.5, 3.0]]), (0.2, 0.3, 0.4)
+    kind = rng.choice(3, n, p=(0.2, 0.3, 0.5))
+    roots = centres[kind] + np.take(widths, kind)[:, None] * rng.standard_normal((n, 4))
+    return (np.maximum(roots, 0) ** 2).astype(np.float32)
+
+
+@pytest.mark.interpreted
+def test_the_mixture_is_as_likely_as_that_of_scikit_learn():
+    X = mixture_of_three()
+    coder = mixture(X, 3, 3, 20, 0)
+    Z = coder.projected(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-4)
+    shared = np.cov(Z, rowvar=False)
+    np.testing.assert_allclose(shared, np.diag(np.diag(shared)), atol=1e-4)  # principal components
+    rival = GaussianMixture(3, covariance_type="diag", random_state=0).fit(Z)
+    constant = 0.5 * Z.shape[1] * np.log(2 * np.pi)
+    ours = np.mean(np.logaddexp.reduce(coder.log_likelihoods(Z).astype(float), axis=1)) - constant
+    assert ours > rival.score(Z) - 1e-3
+    np.testing.assert_allclose(np.sort(coder.shares), np.sort(rival.weights_), atol=2e-3)
+    again = mixture(X, 3, 3, 20, 0, n_jobs=2)
+    np.testing.assert_array_equal(coder.centres, again.centres)
+
+
+@pytest.mark.interpreted
+def test_fisher_codes_are_gradients_of_the_log_likelihood():
+    X = mixture_of_three(40)
+    X[7] = 0  # without contrast
+    coder = mixture(mixture_of_three(), 3, 2, 10, 0)
+    codes = coder(X).toarray().reshape(len(X), 3, 2, 2)
+    assert not codes[7].any()
+    part = np.delete(np.arange(len(X)), 7)
+    Z = coder.projected(X[part]).astype(float)
+
+    def likelihood(centres, deviations):
+        u = (Z[:, None] - centres) / deviations
+        return np.logaddexp.reduce(np.log(coder.shares) - np.sum(0.5 * u * u + np.log(deviations), axis=2), axis=1)
+
+    known, h = (coder.centres.astype(float), np.sqrt(coder.variances.astype(float))), 1e-5
+    for which, factor in ((0, 1.0), (1, np.sqrt(0.5))):  # centres, deviations
+        for k in range(3):
+            for j in range(2):
+                sides = []
+                for sign in (1, -1):
+                    moved = [array.copy() for array in known]
+                    moved[which][k, j] += sign * h
+                    sides.append(likelihood(*moved))
+                slope = (sides[0] - sides[1]) / (2 * h) * known[1][k, j] * factor / np.sqrt(coder.shares[k])
+                np.testing.assert_allclose(codes[part, k, which, j], slope, atol=6e-3)
+
+
+def test_power_norm_takes_roots_and_gives_levels_and_their_cells_the_same_norm():
+    codes = sp.csr_array(np.array([[4.0, 0], [0, -9.0], [16.0, 0]], np.float32))
+    bag = Bag(codes, np.array([[0, 0], [0, 3], [3, 3.0]], np.float32), (4, 4))
+    row = SpatialPyramid((1, 2), "mean", norm="power", sparse_output=False).fit_transform([bag]).reshape(5, 2)
+    whole = np.array([np.sqrt(20), -3.0])
+    cells = [whole / np.linalg.norm(whole), (1, 0), (0, 0), (0, -1), (1, 0)]
+    np.testing.assert_allclose(row, np.array(cells) * np.sqrt([[0.5], *[[0.125]] * 4]), rtol=1e-5)
+
+
+def test_fisher_scores_are_summed_over_cells():
+    X = mixture_of_three(40)
+    positions = np.random.default_rng(1).random((40, 2)) * 9
+    coder = mixture(mixture_of_three(), 3, 2, 10, 0)
+    codes = coder(X)
+    bag = Bag(codes, positions, (10, 10))
+    row = SpatialPyramid((1, 2), "mean", sparse_output=False).fit_transform([bag]).reshape(5, -1)
+    np.testing.assert_allclose(row[0], codes.toarray().mean(axis=0), atol=1e-5)
+    corner = np.all(positions + 0.5 < 5, axis=1)
+    np.testing.assert_allclose(row[1], codes.toarray()[corner].sum(axis=0) / 40, atol=1e-5)
+    with pytest.raises(ValueError, match="pooled by their mean"):
+        SpatialPyramid().fit_transform([bag])
 
 
 def test_codebook_says_what_is_wrong():

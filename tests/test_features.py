@@ -24,7 +24,7 @@ def pictures(tmp_path_factory):
     return path
 
 
-TINY = ["--words", "16", "--jobs", "1"]
+TINY = ["--words", "16", "--coding", "llc", "--jobs", "1"]
 
 
 @pytest.mark.slow
@@ -66,8 +66,8 @@ def test_interruption_says_what_is_kept(pictures, tmp_path, capsys, monkeypatch,
     assert f"interrupted; {said}" in told
 
 
-@pytest.mark.parametrize(("components", "width"), [(None, 7), (3, 3), (14, 14), (500, 14)])
-def test_features_have_half_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
+@pytest.mark.parametrize(("components", "width"), [(None, 10), (3, 3), (14, 14), (500, 14)])
+def test_features_have_two_thirds_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
     words = [] if components is None else ["--components", components]
     code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
     assert (code, told["width"]) == (0, width)
@@ -194,7 +194,7 @@ def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_
 
 def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, capsys):
     model, other = tmp_path / "m", tmp_path / "b.npz"
-    plain = ["--components", 0]
+    plain = ["--components", 0, "--coding", "llc"]
     assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, *plain)[0] == 0
     assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--n-atoms", 9, "--max-iter", 0)[0] == 0
     for choice in (["--coding", "hard"], ["--step", 4], ["--seed", 3], ["--descriptor", "dhog", "--patch", 16]):

@@ -29,6 +29,7 @@ from sparlow.images import (
     DenseSIFT,
     PrincipalComponents,
     SpatialPyramid,
+    fisher_features,
     kspm,
     llc,
     lsc,
@@ -127,8 +128,25 @@ def test_recipe_of_features_takes_other_descriptors_and_codes():
     assert pyramid_features(descriptor="dhog")["descriptors"].patch == (16, 25, 31)
     assert pyramid_features(descriptor="dhog", patch=8)["descriptors"].patch == 8
     assert pyramid_features(coding="hard")["pyramid"].pooling == "mean"
+    assert pyramid_features()["codebook"].n_words == 1024
+    assert fisher_features()["codebook"].n_words == 32
     with pytest.raises(ValueError, match="'sift' or 'dhog', got 'surf'"):
         pyramid_features(descriptor="surf")
+
+
+def test_fisher_features_tell_textures_apart_and_do_not_depend_on_threads():
+    pictures, labels = stripes_set(8)
+    options = {"patch": 8, "step": 4, "n_words": 4, "random_state": 0}
+    model = fisher_features(6, **options).fit(pictures[::2])
+    known, new = model.transform(pictures[::2]), model.transform(pictures[1::2])
+    nearest = np.argmax(new @ known.T, axis=1)
+    assert np.array_equal(np.array(labels[::2])[nearest], np.array(labels[1::2]))
+    raw = fisher_features(0, **options)
+    rows = raw.fit_transform(pictures[:6])
+    assert rows.shape == (6, 21 * 2 * 4 * 64)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    threaded = fisher_features(0, n_jobs=2, **options).fit_transform(pictures[:6])
+    np.testing.assert_array_equal(threaded, rows)
 
 
 def test_chain_feeds_joint_learning():

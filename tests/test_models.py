@@ -103,7 +103,7 @@ def test_callbacks_are_code_and_stay_behind(tmp_path):
     assert hasattr(model, "_skl_callbacks")
 
 
-@pytest.mark.parametrize("coding", ["hard", "llc", "sparse", "laplacian"])
+@pytest.mark.parametrize("coding", ["hard", "llc", "sparse", "laplacian", "fisher"])
 def test_pipelines_from_pictures_to_labels_come_back(coding, tmp_path):
     pictures = [cases.stripes(kind, seed) for kind in range(3) for seed in range(4)]
     features = make_pipeline(

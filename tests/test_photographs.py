@@ -43,7 +43,7 @@ def photographs(tmp_path_factory):
     draw(path / "new", range(6, 9))
     with pytest.MonkeyPatch.context() as patch:
         for command in (fit, evaluate):
-            patch.setattr(command, "Recipe", functools.partial(Recipe, words=16))
+            patch.setattr(command, "Recipe", functools.partial(Recipe, words=4))
         assert main(["fit", str(path / "old"), "-o", str(path / "m.sparlow"), *BRIEF]) == 0
         yield path
 
@@ -80,7 +80,7 @@ def test_every_command_takes_a_model_of_photographs(photographs, tmp_path, capsy
     code, told, _ = run(capsys, "evaluate", model, new, "--classifiers", "1NN")
     assert (code, told["methods"][0]["accuracy"]["1NN"]) == (0, 1.0)
     assert run(capsys, "transform", model, new, "-o", tmp_path / "z.npy")[0] == 0
-    assert np.load(tmp_path / "z.npy").shape == (9, 2)
+    assert np.load(tmp_path / "z.npy").shape == (9, load(model)["sparlow"].n_components_)
     assert "DenseSIFT" in run(capsys, "inspect", model)[1]["steps"]
     code, _, said = run(capsys, "evaluate", model, photographs / "old", "--classifiers", "1NN")
     assert (code, "learned from these very samples" in said) == (0, True)  # known by their files

@@ -8,7 +8,17 @@ Numba compiles a kernel afresh when the file of the kernel changes, not when a p
 after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch the files that use it.
 """
 
-from .bags import add_to_words, intersections, local_weights, nearest_words, pool_max, pool_sum
+from .bags import (
+    add_to_words,
+    fisher_sums,
+    intersections,
+    local_weights,
+    nearest_words,
+    pool_max,
+    pool_sum,
+    posteriors,
+    signed_roots,
+)
 from .coding import ADD_LIMIT, encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
@@ -34,6 +44,7 @@ __all__ = [
     "describe",
     "encode_chunk",
     "factored_entries",
+    "fisher_sums",
     "intersections",
     "judge",
     "keep_nearest",
@@ -44,11 +55,13 @@ __all__ = [
     "pool_codes",
     "pool_max",
     "pool_sum",
+    "posteriors",
     "pull_codes",
     "pull_features",
     "pursue_chunk",
     "root_and_scale",
     "scatter",
+    "signed_roots",
     "smooth",
     "solve_supports",
     "squared_distances",

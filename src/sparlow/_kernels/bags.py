@@ -125,6 +125,53 @@ def pool_sum(indptr, indices, data, cells, out):
 
 
 @kernel
+def signed_roots(X, out):
+    """Set out to √|x| with the sign of x."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            out[i, j] = math.copysign(math.sqrt(abs(X[i, j])), X[i, j])
+
+
+@kernel
+def posteriors(scores, least):
+    """Turn rows of log likelihoods into posteriors, in place; those below ``least`` become zero."""
+    n, r = scores.shape
+    reach = math.log(least)
+    for i in range(n):
+        row, top, total = scores[i], scores[i, 0], np.float32(0.0)
+        for k in range(1, r):
+            top = max(top, row[k])
+        for k in range(r):
+            below = row[k] - top
+            row[k] = math.exp(below) if below > reach else 0.0
+            total += row[k]
+        for k in range(r):
+            row[k] = row[k] / total if row[k] >= least * total else 0.0
+
+
+@kernel
+def fisher_sums(Z, shares, centres, scales, roots, cells, out):
+    """Add γₖ/√πₖ · u and γₖ/√(2πₖ) · (u² − 1), u = (z − cₖ)/σₖ, to the cells of each descriptor.
+
+    ``shares`` are posteriors γ (n, r), ``scales`` 1/σ, ``roots`` 1/√π, ``cells`` (n, levels). A Gaussian has 2d columns
+    of ``out``: d of its centre, d of its variances.
+    """
+    d = Z.shape[1]
+    half, code = np.float32(math.sqrt(0.5)), np.empty(2 * d, np.float32)
+    for i in range(Z.shape[0]):
+        for k in range(centres.shape[0]):
+            share = shares[i, k] * roots[k]
+            if share > 0:
+                for j in range(d):
+                    u = (Z[i, j] - centres[k, j]) * scales[k, j]
+                    code[j], code[d + j] = share * u, share * half * (u * u - 1)
+                for level in range(cells.shape[1]):
+                    row = out[cells[i, level], 2 * d * k : 2 * d * (k + 1)]
+                    for j in range(2 * d):
+                        row[j] += code[j]
+
+
+@kernel
 def intersections(row, indptr, indices, data, out):
     """Set out[i] = Σⱼ min(rowⱼ, yᵢⱼ) over the stored entries of the sparse yᵢ; both without negative entries."""
     for i in range(indptr.shape[0] - 1):

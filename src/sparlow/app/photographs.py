@@ -25,8 +25,9 @@ Size = tuple[int, int]
 STAGES = ("descriptors", "codebook", "pyramid")
 LARGEST = 128  # pixels a side of pictures whose pixels are the samples
 _SIDE = 300  # pixels of the longer side of a picture as it is used
-_SCALES = {"sift": (16, 24, 32), "dhog": (16, 25, 31)}
+_SCALES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 48)}
 _OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
+_ENOUGH = 5000  # pictures that the principal components are learned from
 _SMALL = 0.05  # share of the pictures that may be too small for a patch
 
 
@@ -40,14 +41,14 @@ class Recipe:
         Kind of local descriptors.
     patch : tuple of int, optional
         Sides of the patches in pixels; by default three, of which those that do not fit in the pictures are left out.
-    step : int
-        Distance of neighbouring patches in pixels.
-    words : int
-        Size of the codebook.
-    coding : {"llc", "hard", "sparse", "laplacian"}
+    step : int, optional
+        Distance of neighbouring patches in pixels; by default 5 for "fisher" and 8 for the others.
+    words : int, optional
+        Size of the codebook, by default 32 for "fisher" and 1024 for the others.
+    coding : {"fisher", "llc", "hard", "sparse", "laplacian"}
         How descriptors are coded.
     components : int, optional
-        Number of principal components; 0 for none, by default half as many as pictures, at most 1000.
+        Number of principal components; 0 for none, by default two thirds as many as pictures, at most 1000.
     seed : int
         Of sampling, k-means and components.
 
@@ -55,9 +56,9 @@ class Recipe:
 
     descriptor: str = "sift"
     patch: tuple[int, ...] | None = None
-    step: int = 8
-    words: int = 1024
-    coding: str = "llc"
+    step: int | None = None
+    words: int | None = None
+    coding: str = "fisher"
     components: int | None = None
     seed: int = 0
 
@@ -65,7 +66,7 @@ class Recipe:
         """Return the sides of the patches for pictures of these sizes."""
         if self.patch is not None:
             return self.patch
-        usual = _SCALES[self.descriptor]
+        usual = _SCALES["fisher" if self.coding == "fisher" else self.descriptor]
         shortest = np.quantile([min(size) for size in sizes], _SMALL) if sizes else usual[-1]
         return tuple(side for side in usual if side <= shortest) or usual[:1]
 
@@ -196,7 +197,7 @@ def photographs_in(arguments: Any, terminal: Terminal) -> Pictures | None:
             return None
         why = "differ in size" if len(sizes) > 1 else f"have more than {LARGEST} pixels a side"
         terminal.tell(f"the pictures {why}: features are learned first (--size HxW: pixels, scaled to one size)")
-    least = max(Recipe().patches(pictures.sizes))
+    least = min(Recipe().patches(pictures.sizes))
     if any(min(size) < least for size in sizes):
         return look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False, least=least)
     return pictures
@@ -209,7 +210,7 @@ def takes_pictures(steps: Pipeline | None) -> bool:
 
 def least_side(steps: Pipeline) -> int:
     """Return the shortest side that a picture may have for a pipeline."""
-    return int(np.max(steps[0].patch))
+    return int(np.min(steps[0].patch))
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ class Features:
         Fitted.
     X : array of shape (n, width)
         The rows of these pictures.
-    pyramids : csr_array
+    pyramids : csr_array or array
         The rows before they were reduced to principal components.
     recipe : Recipe
 
@@ -242,20 +243,22 @@ class Features:
 
 def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> Features:
     """Learn features from pictures."""
-    from ..images import DHOG, Codebook, DenseSIFT, SpatialPyramid
+    from ..images import pyramid_features
 
-    kind = DHOG if recipe.descriptor == "dhog" else DenseSIFT
-    descriptors = kind(recipe.patches(pictures.sizes), recipe.step, max_side=_SIDE)
-    near = min(5, recipe.words)
-    words = Codebook(recipe.words, recipe.coding, n_neighbors=near, random_state=recipe.seed, n_samples=50_000)
-    pyramid = SpatialPyramid(pooling="mean" if recipe.coding == "hard" else "max")
-    words.set_params(**run)
-    pyramid.set_params(**run)
-    codes = words.fit(bags := descriptors.fit(pictures.files).transform(pictures.files)).transform(bags)
-    rows = pyramid.fit_transform(codes).tocsr()
+    stages = pyramid_features(
+        0,
+        descriptor=recipe.descriptor,
+        patch=recipe.patches(pictures.sizes),
+        step=recipe.step,
+        n_words=recipe.words,
+        coding=recipe.coding,
+        random_state=recipe.seed,
+        **run,
+    )
+    rows = stages.fit_transform(pictures.files)
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
     reduction = _reduction(rows, recipe)
-    stages = [*zip(STAGES, (descriptors, words, pyramid), strict=True), *reduction]
-    return Features(Pipeline(stages), _reduced(reduction, rows), rows, recipe)
+    return Features(Pipeline([*stages.steps, *reduction]), _reduced(reduction, rows), rows, recipe)
 
 
 def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
@@ -276,18 +279,18 @@ def _reduced(reduction: list[tuple[str, Any]], rows: Any) -> Array:
 
 def _reduction(rows: Any, recipe: Recipe) -> list[tuple[str, Any]]:
     """Return principal components of the rows, scaled to unit norm; nothing if none are asked for."""
-    from sklearn.decomposition import PCA
     from sklearn.preprocessing import Normalizer
+
+    from ..images import PrincipalComponents
 
     n, width = rows.shape
     if recipe.components == 0:
         return []
     if n < 2:
         raise DataError("One picture that can be read has no principal components: give more, or --components 0.")
-    count = min(recipe.components or max(min(n // 2, 1000), 1), n - 1, width)
-    few = 2 * count > min(n, width)  # then the dense rows are small; many pictures stay sparse
-    axes = PCA(count, svd_solver="full" if few else "arpack", random_state=recipe.seed)
-    return [("components", axes.fit(rows.toarray() if few else rows)), ("norm", Normalizer())]
+    count = min(recipe.components or max(min(2 * n // 3, 1000), 1), n - 1, width)
+    part = np.sort(np.random.RandomState(recipe.seed).permutation(n)[: max(_ENOUGH, count + 1)])
+    return [("components", PrincipalComponents(count).fit(rows[part])), ("norm", Normalizer())]
 
 
 def digest_of(learned: Pipeline) -> str:

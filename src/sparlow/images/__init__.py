@@ -13,6 +13,7 @@ from .descriptors import DHOG, DenseSIFT
 from .pipelines import (
     HistogramIntersection,
     PrincipalComponents,
+    fisher_features,
     histogram_intersection,
     kspm,
     llc,
@@ -35,6 +36,7 @@ __all__ = [
     "Scattering",
     "SpatialPyramid",
     "UnreadableImageError",
+    "fisher_features",
     "histogram_intersection",
     "kspm",
     "llc",

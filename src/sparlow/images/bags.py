@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..messages import warn
+from .coders import FisherCodes
 from .reading import content_key, name_of
 
 Array = NDArray[Any]
@@ -28,7 +29,7 @@ class Bag:
 
     Parameters
     ----------
-    values : array of shape (k, m) or csr_array of shape (k, n_words)
+    values : array of shape (k, m), csr_array of shape (k, n_words) or FisherCodes
         Descriptors, or their codes over a codebook.
     positions : array of shape (k, 2)
         Centres x, y of their patches, in pixels of the picture as it was used.
@@ -161,7 +162,14 @@ def as_bags(X: Any, maker: str) -> Bags:
 
 def _bag_key(bag: Bag) -> bytes:
     digest = hashlib.blake2b(digest_size=20)
-    parts = (bag.values.data, bag.values.indices, bag.values.indptr) if sp.issparse(bag.values) else (bag.values,)
+    values = bag.values
+    parts: tuple[Array, ...]
+    if sp.issparse(values):
+        parts = (values.data, values.indices, values.indptr)
+    elif isinstance(values, FisherCodes):
+        parts = (values.coordinates, values.posteriors, *vars(values.coder).values())
+    else:
+        parts = (values,)
     for array in (*parts, bag.positions):
         digest.update(f"{array.shape} {array.dtype.str}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from .bags import Bag, Bags, Step, as_bags
 from .cache import cache_of
 from .coders import (
     CODERS,
+    FisherCoding,
     HardAssignment,
     LaplacianCoding,
     LocalityConstrained,
@@ -29,7 +31,7 @@ from .coders import (
     WordCoder,
     check_words,
 )
-from .words import kmeans, sample_descriptors
+from .words import kmeans, mixture, sample_descriptors
 
 Array = NDArray[Any]
 
@@ -51,7 +53,7 @@ class Codebook(TransformerMixin, BaseEstimator):
     ----------
     n_words : int, default=1024
         Size of the codebook.
-    coding : {"llc", "hard", "sparse", "laplacian"}, default="llc"
+    coding : {"llc", "hard", "sparse", "laplacian", "fisher"}, default="llc"
         "hard"
             1 at the nearest word (KSPM, bags of words).
         "llc"
@@ -64,7 +66,13 @@ class Codebook(TransformerMixin, BaseEstimator):
             with known codes φₜ, weights ∝ Σᵢ min(xᵢ, tᵢ) and Σw = 1 (LSc), exact for given templates. The templates'
             own codes start as sparse codes and are pulled towards those of their neighbours three times.
 
-        Words of the first two are centres of k-means clusters; of the last two, unit-norm atoms of online dictionary
+        "fisher"
+            Words are the centres of a mixture of Gaussians over ``n_dimensions`` principal components of the signed
+            roots of descriptors. A code has 2 · ``n_dimensions`` numbers for each Gaussian: how the descriptor would
+            move its centre and its variances. Some dozens of words are enough. Pool codes with
+            ``SpatialPyramid((1, 2), "mean", norm="power")``.
+
+        Words of the first two are centres of k-means clusters; of the next two, unit-norm atoms of online dictionary
         learning.
     n_neighbors : int, default=5
         Words of a descriptor in "llc", templates in "laplacian".
@@ -76,10 +84,12 @@ class Codebook(TransformerMixin, BaseEstimator):
         Of "laplacian": how strongly codes of similar descriptors are held together.
     n_templates : int, default=2048
         Of "laplacian".
+    n_dimensions : int, default=64
+        Of "fisher": number of principal components, at most as many as descriptors have numbers.
     n_samples : int, default=100_000
         How many descriptors to learn from, as many of each image.
     max_iter : int, optional
-        Passes over the sample: at most 30 of k-means, 3 of dictionary learning by default.
+        Passes over the sample: at most 30 of k-means, 3 of dictionary learning, 20 of the mixture by default.
     random_state : int or RandomState, optional
         Which descriptors are sampled, and from where learning starts. Give a number if results are to be cached.
     memory : path or joblib.Memory, optional
@@ -93,7 +103,7 @@ class Codebook(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     words_ : float32 array of shape (n_words, n_features_in)
-        Words, or atoms.
+        Words, or atoms; of "fisher" the centres of the Gaussians, as signed roots of descriptors.
     skipped_ : list of (int, str, str)
         Images that ``fit`` could not use: number, name, reason.
     n_features_in_ : int
@@ -112,12 +122,13 @@ class Codebook(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_words": [Interval(Integral, 1, None, closed="left")],
-        "coding": [StrOptions({"llc", "hard", "sparse", "laplacian"})],
+        "coding": [StrOptions({*CODERS})],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "prior": [ElasticNet, None],
         "pull": [Interval(Real, 0, None, closed="left")],
         "n_templates": [Interval(Integral, 2, None, closed="left")],
+        "n_dimensions": [Interval(Integral, 1, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -136,6 +147,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         prior: ElasticNet | None = None,
         pull: float = 0.2,
         n_templates: int = 2048,
+        n_dimensions: int = 64,
         n_samples: int = 100_000,
         max_iter: int | None = None,
         random_state: Any = None,
@@ -150,6 +162,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         self.prior = prior
         self.pull = pull
         self.n_templates = n_templates
+        self.n_dimensions = n_dimensions
         self.n_samples = n_samples
         self.max_iter = max_iter
         self.random_state = random_state
@@ -181,6 +194,8 @@ class Codebook(TransformerMixin, BaseEstimator):
         self._check_sample(sample)
         if self.coding in ("hard", "llc"):
             self._coder = self._local_coder(sample, rng)
+        elif self.coding == "fisher":
+            self._coder = self._fisher_coder(sample[np.any(sample, axis=1)], rng)
         else:
             self._coder = self._sparse_coder(sample[np.any(sample, axis=1)], rng)
         return self
@@ -196,7 +211,8 @@ class Codebook(TransformerMixin, BaseEstimator):
         Returns
         -------
         coded : Bags
-            As many bags, with sparse codes (k, n_words) in place of descriptors.
+            As many bags, with sparse codes (k, n_words) in place of descriptors; (k, 2 · n_words · n_dimensions) of
+            Fisher scores.
 
         """
         check_is_fitted(self)
@@ -207,14 +223,15 @@ class Codebook(TransformerMixin, BaseEstimator):
             raise ValueError(f"The codebook has {len(self.words_)} words, but n_words={self.n_words}: fit it again.")
         parts = dataclasses.asdict(self._coder) if dataclasses.is_dataclass(self._coder) else self._coder
         signature = f"Codebook 1 {type(self._coder).__name__} {joblib.hash(parts)}"
-        return bags.then(Step(_CodeBag(self._coder), self.n_words, signature))
+        width = self._coder.width if isinstance(self._coder, FisherCoding) else self.n_words
+        return bags.then(Step(_CodeBag(self._coder), width, signature))
 
     def set_output(self, *, transform: str | None = None) -> Codebook:
         """Accept any choice, so that pipelines can be told: bags are not tables and stay bags."""
         return self
 
     def _check_sample(self, sample: Array) -> None:
-        used = int(np.any(sample, axis=1).sum()) if self.coding in ("sparse", "laplacian") else len(sample)
+        used = int(np.any(sample, axis=1).sum()) if self.coding not in ("hard", "llc") else len(sample)
         if used < self.n_words:
             raise ValueError(
                 f"{used} descriptors were sampled, too few for {self.n_words} words: give more images, a finer grid "
@@ -228,6 +245,18 @@ class Codebook(TransformerMixin, BaseEstimator):
         if self.coding == "hard":
             return HardAssignment(self.words_)
         return LocalityConstrained(self.words_, self.n_neighbors, float(self.ridge))
+
+    def _fisher_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
+        passes, (m, r) = self.max_iter or 20, (sample.shape[1], self.n_words)
+        d = min(self.n_dimensions, m)
+        shapes = {"mean": (m,), "axes": (m, d), "shares": (r,), "centres": (r, d), "variances": (r, d)}
+
+        def learn() -> dict[str, Array]:
+            return vars(mixture(sample, r, d, passes, rng, self.n_jobs))
+
+        coder = FisherCoding(**self._kept(sample, f"mixture of {d} dimensions, {passes}", shapes, rng, learn))
+        self.words_ = coder.centres @ coder.axes.T + coder.mean
+        return coder
 
     def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
         prior = ElasticNet(0.15) if self.prior is None else self.prior
@@ -244,29 +273,39 @@ class Codebook(TransformerMixin, BaseEstimator):
         return LaplacianCoding.with_templates(self.words_, prior, float(self.pull), templates, k, self.n_jobs)
 
     def _learn(self, sample: Array, passes: int, prior: ElasticNet | None, rng: np.random.RandomState) -> Array:
-        """Return the words, from ``memory`` if they are there; ``rng`` goes on as if it had been used."""
-        cache = cache_of(self.memory)
-        key = _words_key(sample, self.n_words, passes, prior, rng) if cache is not None else ""
-        known = cache.get(key) if cache is not None else None
-        if known is not None and _sound_words(known, (self.n_words, sample.shape[1])):
-            rng.set_state(("MT19937", known["state"], *known["place"].tolist(), *known["spare"].tolist()))
-            return known["words"]
-        if prior is None:
-            words = kmeans(sample, self.n_words, passes, rng, self.n_jobs, self.verbose)
-        else:
+        """Return the words."""
+
+        def learn() -> dict[str, Array]:
+            if prior is None:
+                return {"words": kmeans(sample, self.n_words, passes, rng, self.n_jobs, self.verbose)}
             words = online(sample, self.n_words, prior, n_iter=passes, random_state=rng, n_jobs=self.n_jobs)
-        if cache is not None:
-            _, state, place, has_spare, spare = rng.get_state(legacy=True)
-            cache.put(
-                key,
-                {
-                    "words": words,
-                    "state": np.asarray(state),
-                    "place": np.array([place, has_spare]),
-                    "spare": np.array([spare]),
-                },
-            )
-        return words
+            return {"words": words}
+
+        shape = (self.n_words, sample.shape[1])
+        return self._kept(sample, f"{passes} {prior!r}", {"words": shape}, rng, learn)["words"]
+
+    def _kept(
+        self,
+        sample: Array,
+        how: str,
+        shapes: dict[str, tuple[int, ...]],
+        rng: np.random.RandomState,
+        learn: Callable[[], dict[str, Array]],
+    ) -> dict[str, Array]:
+        """Return what is learned, from ``memory`` if it is there; ``rng`` goes on as if it had been used."""
+        cache = cache_of(self.memory)
+        if cache is None:
+            return learn()
+        key = _sample_key(sample, self.n_words, how, rng)
+        known = cache.get(key)
+        if known is not None and _sound(known, shapes):
+            rng.set_state(("MT19937", known["state"], *known["place"].tolist(), *known["spare"].tolist()))
+            return {name: known[name] for name in shapes}
+        learned = learn()
+        _, state, place, has_spare, spare = rng.get_state(legacy=True)
+        after = {"state": np.asarray(state), "place": np.array([place, has_spare]), "spare": np.array([spare])}
+        cache.put(key, {**learned, **after})
+        return learned
 
     def _check_sound(self) -> None:
         """Refuse fitted arrays from a file that compiled loops could not index by."""
@@ -287,26 +326,27 @@ class Codebook(TransformerMixin, BaseEstimator):
 _WAY = 1  # another number where the same descriptors come to have other words
 
 
-def _words_key(sample: Array, n_words: int, passes: int, prior: ElasticNet | None, rng: np.random.RandomState) -> str:
+def _sample_key(sample: Array, n_words: int, how: str, rng: np.random.RandomState) -> str:
     """Return a digest of all that words depend on."""
     _, state, *rest = rng.get_state(legacy=True)
     digest = hashlib.blake2b(digest_size=20)
-    digest.update(f"words {_WAY} {sample.shape} {sample.dtype.str} {n_words} {passes} {prior!r} {rest}".encode())
+    digest.update(f"words {_WAY} {sample.shape} {sample.dtype.str} {n_words} {how} {rest}".encode())
     for array in (sample, np.asarray(state)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
-def _sound_words(known: dict[str, Array], shape: tuple[int, int]) -> bool:
-    """Return whether an entry of a cache holds words of a shape and a random state."""
-    expected = {
-        "words": (shape, np.dtype(np.float32)),
+def _sound(known: dict[str, Array], shapes: dict[str, tuple[int, ...]]) -> bool:
+    """Return whether an entry of a cache holds finite arrays of these shapes and a random state."""
+    expected = {name: (shape, np.dtype(np.float32)) for name, shape in shapes.items()} | {
         "state": ((624,), np.dtype(np.uint32)),
         "place": ((2,), np.dtype(np.int64)),
         "spare": ((1,), np.dtype(np.float64)),
     }
     found = {name: (array.shape, array.dtype) for name, array in known.items()}
-    return found == expected and 0 <= known["place"][0] <= 624 and bool(np.isfinite(known["words"]).all())
+    return (
+        found == expected and 0 <= known["place"][0] <= 624 and all(np.isfinite(known[name]).all() for name in shapes)
+    )
 
 
 def _seed(random_state: Any) -> Any:

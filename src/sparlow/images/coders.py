@@ -1,4 +1,4 @@
-"""Codes of descriptors over a codebook: one word, a few words, or sparse combinations of atoms."""
+"""Codes of descriptors over a codebook: one word, a few words, sparse combinations of atoms, Fisher scores."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ..priors import ElasticNet, Prior
 Array = NDArray[Any]
 
 _TOL = 1e-4  # the optimality gap of sparse codes, relative to the norm of a descriptor
+_UNLIKELY = 1e-3  # posteriors below this count as zero
 _SWEEPS = 3  # how often the codes of templates are pulled towards each other
 
 
 class WordCoder(Protocol):
-    """Descriptors (k, m) of float32 → codes (k, n_words)."""
+    """Descriptors (k, m) of float32 → codes (k, n_words), or those of Fisher scores."""
 
-    def __call__(self, X: Array) -> sp.csr_array:
+    def __call__(self, X: Array) -> Any:
         """Return codes, row by row."""
 
     def check(self, n_words: int, width: int) -> None:
@@ -216,9 +217,95 @@ class LaplacianCoding:
         return cls(dictionary, prior, pull, templates)
 
 
+@dataclass(frozen=True)
+class FisherCoding:
+    """Fisher scores: how a descriptor would move the centres and variances of a mixture of Gaussians.
+
+    Descriptors are signed roots, projected on ``axes`` after ``mean`` is taken off. With posteriors γₖ and
+    u = (z − cₖ)/σₖ the code has γₖ/√πₖ · u and γₖ/√(2πₖ) · (u² − 1) for each Gaussian k. Posteriors below 0.001 count
+    as zero. Descriptors that are zero have no code. Codes are kept in their factors, :class:`FisherCodes`.
+
+    Perronnin, Sánchez, Mensink, *Improving the Fisher kernel for large-scale image classification*, 2010.
+    """
+
+    mean: Array
+    axes: Array
+    shares: Array
+    centres: Array
+    variances: Array
+
+    def __call__(self, X: Array) -> FisherCodes:
+        """Return codes, row by row."""
+        Z = self.projected(X)
+        posteriors = self.posteriors(Z, _UNLIKELY)
+        posteriors[~np.any(X, axis=1)] = 0
+        return FisherCodes(Z, posteriors, self)
+
+    def projected(self, X: Array) -> Array:
+        """Return the coordinates of descriptors."""
+        roots = np.empty_like(X)
+        _kernels.signed_roots(*frozen(X), roots)
+        return np.ascontiguousarray(roots @ self.axes - self.mean @ self.axes)
+
+    def log_likelihoods(self, Z: Array) -> Array:
+        """Return log(πₖ N(z; cₖ, σₖ²)) up to a constant for each coordinate vector and Gaussian."""
+        inverse = 1 / self.variances
+        constant = np.log(self.shares) - 0.5 * np.sum(np.log(self.variances) + self.centres**2 * inverse, axis=1)
+        return np.ascontiguousarray(Z @ (self.centres * inverse).T - 0.5 * (Z * Z) @ inverse.T + constant)
+
+    def posteriors(self, Z: Array, least: float) -> Array:
+        """Return the posteriors of the Gaussians, zero where they are below ``least``."""
+        scores = self.log_likelihoods(Z)
+        _kernels.posteriors(scores, np.float32(least))
+        return scores
+
+    def check(self, n_words: int, width: int) -> None:
+        """Refuse parts of other shapes, and shares or variances that are not positive."""
+        check_words(self.axes, 1)
+        d = self.axes.shape[1]
+        for name, shape in (("axes", (width, d)), ("centres", (n_words, d)), ("variances", (n_words, d))):
+            _check_shape(getattr(self, name), shape, name)
+        _check_shape(np.atleast_2d(self.mean), (1, width), "mean")
+        _check_shape(np.atleast_2d(self.shares), (1, n_words), "shares")
+        if min(self.shares.min(), self.variances.min()) <= 0:
+            raise ValueError("shares and variances of a coder must be positive.")
+
+    @property
+    def width(self) -> int:
+        """Two numbers for each Gaussian and coordinate."""
+        return 2 * self.centres.size
+
+
+@dataclass(frozen=True)
+class FisherCodes:
+    """Fisher scores of descriptors in their factors: coordinates (k, d) and posteriors (k, n_words)."""
+
+    coordinates: Array
+    posteriors: Array
+    coder: FisherCoding
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of descriptors and of columns."""
+        return len(self.coordinates), self.coder.width
+
+    def add_to(self, out: Array, cells: Array) -> None:
+        """Add the codes to the rows of ``out`` that ``cells`` (k, levels) names."""
+        coder = self.coder
+        model = (coder.centres, 1 / np.sqrt(coder.variances), 1 / np.sqrt(coder.shares))
+        _kernels.fisher_sums(*frozen(self.coordinates, self.posteriors, *model, cells), out)
+
+    def toarray(self) -> Array:
+        """Return the codes themselves, one row for each descriptor."""
+        out = np.zeros(self.shape, np.float32)
+        self.add_to(out, np.arange(len(out))[:, None])
+        return out
+
+
 CODERS: dict[str, type[WordCoder]] = {
     "hard": HardAssignment,
     "llc": LocalityConstrained,
     "sparse": SparseCoding,
     "laplacian": LaplacianCoding,
+    "fisher": FisherCoding,
 }

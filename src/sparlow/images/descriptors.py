@@ -70,21 +70,22 @@ class _Extractor:
         if len(self.taps) > 1:
             levels = _kernels.smooth(*frozen(levels, self.taps))
         size = levels.shape[1], levels.shape[0]
-        grids, positions = _grids(tuple(window.patch for window in self.windows), self.step, size)
+        windows = [window for window in self.windows if window.patch <= min(size)]
+        grids, positions = _grids(tuple(window.patch for window in windows), self.step, size)
         descriptors, first = np.empty((len(positions), WIDTH), np.float32), 0
-        for window, grid in zip(self.windows, grids, strict=True):
+        for window, grid in zip(windows, grids, strict=True):
             last = first + grid.down * grid.across
             self._fill(levels, white, window, grid, descriptors[first:last])
             first = last
         return Bag(descriptors, positions.copy(), size)
 
     def _check_size(self, levels: Array, image: Any) -> None:
-        largest = max(window.patch for window in self.windows)
-        if min(levels.shape) < largest:
+        smallest = min(window.patch for window in self.windows)
+        if min(levels.shape) < smallest:
             height, width = levels.shape
             raise UnreadableImageError(
                 f"Cannot use the image {name_of(image)}: it is {width} × {height} pixels as it is used, too small for "
-                f"a patch of {largest}. Enlarge it, or learn with a smaller patch."
+                f"a patch of {smallest}. Enlarge it, or learn with a smaller patch."
             )
 
     def _fill(self, levels: Array, white: int, window: _Window, grid: _Grid, descriptors: Array) -> None:
@@ -236,7 +237,7 @@ class DenseSIFT(_DenseDescriptor):
     Parameters
     ----------
     patch : int or sequence of int, default=16
-        Side of the patches in pixels; several give descriptors of each size.
+        Side of the patches in pixels; several give descriptors of each size that fits in the image.
     step : int, default=8
         Distance of neighbouring patches. The grid is centred and patches lie within the image.
     smooth : float, default=1.0

@@ -20,6 +20,7 @@ from .. import _kernels
 from ..parallel import Threads, frozen
 from .bags import Bag, Bags, as_bags
 from .cache import Row, cache_of
+from .coders import FisherCodes
 from .progress import track
 
 Array = NDArray[Any]
@@ -44,18 +45,27 @@ class _Pooling:
     def __call__(self, bag: Bag) -> Row:
         out = np.zeros((self.n_cells, self.n_words), np.float32)
         if len(bag):
-            codes = bag.values
-            if codes.shape != (len(bag), self.n_words):
-                raise ValueError(f"Codes have shape {codes.shape}, but {(len(bag), self.n_words)} was expected.")
-            arrays = frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False))
-            if self.pooling == "max":
-                _kernels.pool_max(*arrays, *frozen(np.abs(codes.data), self._cells(bag)), out)
-            else:
-                _kernels.pool_sum(*arrays, *frozen(codes.data / np.float32(len(bag)), self._cells(bag)), out)
+            if bag.values.shape != (len(bag), self.n_words):
+                raise ValueError(f"Codes have shape {bag.values.shape}, but {(len(bag), self.n_words)} was expected.")
+            self._pool(bag.values, self._cells(bag), out)
             self._scale(out)
         row = out.ravel()
         indices = np.flatnonzero(row).astype(np.int32)
         return indices, row[indices]
+
+    def _pool(self, codes: Any, cells: Array, out: Array) -> None:
+        """Fill in the largest magnitudes, or the sums over the number of descriptors."""
+        if isinstance(codes, FisherCodes):
+            if self.pooling == "max":
+                raise ValueError('Fisher scores are pooled by their mean: use SpatialPyramid(pooling="mean").')
+            codes.add_to(out, cells)
+            out /= np.float32(len(cells))
+            return
+        arrays = frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False))
+        if self.pooling == "max":
+            _kernels.pool_max(*arrays, *frozen(np.abs(codes.data), cells), out)
+        else:
+            _kernels.pool_sum(*arrays, *frozen(codes.data / np.float32(len(cells)), cells), out)
 
     def _cells(self, bag: Bag) -> Array:
         """Return the cell of each descriptor at each level, cells of all levels counted through, row by row."""
@@ -72,7 +82,13 @@ class _Pooling:
         for level, weight in zip(self.levels, self.weights, strict=True):
             out[first : first + level * level] *= np.float32(weight)
             first += level * level
-        if self.norm is not None:
+        if self.norm == "power":
+            _kernels.signed_roots(out, out)
+            cells = [level**2 for level in self.levels]
+            shares = np.repeat(1 / np.sqrt(np.multiply(cells, len(cells))), cells)
+            norms = np.linalg.norm(out, axis=1)
+            out *= (shares / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)[:, None]
+        elif self.norm is not None:
             total = np.abs(out).sum() if self.norm == "l1" else np.sqrt(np.sum(out * out))
             out /= max(total, np.finfo(np.float32).tiny)
 
@@ -89,8 +105,10 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     pooling : {"max", "mean"}, default="max"
         "max": for each word the largest magnitude of its codes in the cell. "mean": their sum over the cell divided
         by the number of descriptors of the image, so that the cells of a level add up to the mean code.
-    norm : {"auto", "l2", "l1"} or None, default="auto"
-        What rows are scaled to; "auto" is "l2" for max and None for mean pooling.
+    norm : {"auto", "l2", "l1", "power"} or None, default="auto"
+        What rows are scaled to; "auto" is "l2" for max and None for mean pooling. "power", for Fisher scores,
+        takes signed square roots and scales each cell so that the cells of a level have the same norm and the levels,
+        too; ``level_weights`` do not count then.
     level_weights : {"match"} or None, default=None
         "match" weighs levels as the pyramid match of Lazebnik, Schmid and Ponce: 2^(l − L − 1) for level l = 1 … L and
         2^(−L) for level 0; the intersection of two such rows is the pyramid match kernel.
@@ -114,7 +132,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "levels": ["array-like"],
         "pooling": [StrOptions({"max", "mean"})],
-        "norm": [StrOptions({"auto", "l1", "l2"}), None],
+        "norm": [StrOptions({"auto", "l1", "l2", "power"}), None],
         "level_weights": [StrOptions({"match"}), None],
         "sparse_output": ["boolean"],
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
@@ -183,14 +201,17 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             raise ValueError(f"The pyramid was fitted for codes of {self.n_words_} words, got {bags.width}.")
         pooling, errors = self._pooling(), []
         results = track(self._rows(bags, pooling), len(bags), "images", self.verbose)
-        rows = []
+        width, rows = pooling.n_cells * pooling.n_words, []
+        dense = None if self.sparse_output else np.zeros((len(bags), width), np.float32)
         for index, (row, error) in enumerate(results):
-            rows.append(row)
+            if dense is None:
+                rows.append(row)
+            else:
+                dense[index, row[0]] = row[1]
             if error is not None:
                 errors.append((index, error))
         bags.report_errors(errors)
-        matrix = _stack(rows, pooling.n_cells * pooling.n_words)
-        return matrix if self.sparse_output else matrix.toarray()
+        return _stack(rows, width) if dense is None else dense
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return names such as "grid4_row0_column3_word17".

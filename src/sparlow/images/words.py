@@ -1,4 +1,4 @@
-"""A sample of the descriptors of many images, and its clusters."""
+"""A sample of the descriptors of many images, its clusters, and the mixture of Gaussians that it is drawn from."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 
 from .. import _kernels
-from ..parallel import Threads, frozen
+from ..parallel import Threads, frozen, one_blas_thread
 from .bags import Bags
-from .coders import nearest
+from .coders import FisherCoding, nearest
 from .progress import track
 
 Array = NDArray[Any]
 
 _CHUNK = 2048  # descriptors at a time
+_STARTING = 10  # steps of k-means from which a mixture starts
+_NEGLIGIBLE = 1e-6  # posteriors that a mixture is not learned from
+_NARROWEST = 0.01  # variance of a Gaussian, as a share of that of the sample
 _SETTLED = 1e-3  # stop when a smaller share of the descriptors changes its word
 
 
@@ -89,3 +92,60 @@ def kmeans(
             if np.mean(assigned != last) < _SETTLED:
                 break
     return words
+
+
+@one_blas_thread()
+def mixture(
+    X: Array, n_gaussians: int, n_dimensions: int, max_iter: int, random_state: Any, n_jobs: int | None = None
+) -> FisherCoding:
+    """Return Fisher scores of a mixture of Gaussians with diagonal covariances, fitted to principal components.
+
+    The components are those of the signed roots of the descriptors. The mixture starts from clusters of k-means and
+    takes ``max_iter`` steps of expectation and maximisation.
+
+    Parameters
+    ----------
+    X : float32 array of shape (n, m)
+        Descriptors.
+    n_gaussians, n_dimensions : int
+        Sizes of the mixture and of the projection.
+    max_iter : int
+        Number of steps.
+    random_state : int or RandomState, optional
+        From where k-means starts.
+    n_jobs : int, optional
+        Threads of k-means.
+
+    Returns
+    -------
+    coder : FisherCoding
+
+    """
+    roots = np.empty_like(X)
+    _kernels.signed_roots(*frozen(X), roots)
+    mean = roots.mean(axis=0, dtype=np.float64)
+    covariance = np.cov(roots, rowvar=False, dtype=np.float64)
+    axes = np.linalg.eigh(covariance)[1][:, ::-1][:, :n_dimensions]
+    axes *= np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])  # one of two directions
+    Z = ((roots - mean) @ axes).astype(np.float32)
+    least = _NARROWEST * Z.var(axis=0, dtype=np.float64) + np.finfo(np.float32).tiny
+    centres = kmeans(Z, n_gaussians, _STARTING, random_state, n_jobs)
+    posteriors = np.zeros((len(Z), n_gaussians), np.float32)
+    posteriors[np.arange(len(Z)), nearest(Z, centres, 1)[:, 0]] = 1
+    for step in range(max_iter + 1):
+        coder = _maximised(Z, posteriors, least, mean, axes)
+        if step < max_iter:
+            posteriors = coder.posteriors(Z, _NEGLIGIBLE)
+    return coder
+
+
+def _maximised(Z: Array, posteriors: Array, least: Array, mean: Array, axes: Array) -> FisherCoding:
+    """Return the mixture that is likeliest for given posteriors; what has none keeps a little of the whole sample."""
+    totals = posteriors.sum(axis=0, dtype=np.float64) + 1e-3
+    few = 1e-3 / totals[:, None]  # the whole sample counts as a thousandth of a descriptor
+    weights = posteriors.T.astype(np.float64) / totals[:, None]
+    first = weights @ Z + few * Z.mean(axis=0)
+    second = weights @ (Z * Z) + few * np.mean(Z * Z, axis=0)
+    variances = np.maximum(second - first**2, least)
+    parts = (mean, axes, totals / totals.sum(), first, variances)
+    return FisherCoding(*(np.ascontiguousarray(array, np.float32) for array in parts))

@@ -45,16 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(4),
         nargs="+",
         metavar="PIXELS",
-        help="default: 16 24 32, as far as pictures are so large",
+        help="default: 16 32 48, as far as pictures are so large",
     )
-    parser.add_argument("--step", type=whole_number(1), metavar="PIXELS", help="default: 8")
-    parser.add_argument("--words", type=whole_number(2), metavar="N", help="size of the codebook; default: 1024")
-    parser.add_argument("--coding", choices=("llc", "hard", "sparse", "laplacian"), help="default: llc")
+    parser.add_argument("--step", type=whole_number(1), metavar="PIXELS", help="default: 5, or 8 if not fisher")
+    parser.add_argument(
+        "--words", type=whole_number(2), metavar="N", help="of the codebook; default: 32, or 1024 if not fisher"
+    )
+    parser.add_argument("--coding", choices=("fisher", "llc", "hard", "sparse", "laplacian"), help="default: fisher")
     parser.add_argument(
         "--components",
         type=whole_number(0),
         metavar="N",
-        help="of PCA; 0: none; default: half as many as pictures, at most 1000",
+        help="of PCA; 0: none; default: two thirds as many as pictures, at most 1000",
     )
     parser.add_argument("--seed", type=SEED, help="of sampling and k-means; default: 0")
     parser.add_argument("--cache", metavar="DIR", help="keep codebook and rows there: a stopped run goes on")
@@ -133,7 +135,7 @@ def _described(known: ModelFile | None, arguments: argparse.Namespace, terminal:
     """Return rows of pictures by what is known, or by what is learned from them."""
     path, jobs = pathlib.Path(arguments.folder), arguments.jobs
     recipe = None if known is not None else Recipe(**{name: getattr(arguments, name) for name in _CHOICES})
-    least = least_side(known.model) if known is not None else max(arguments.patch or [0])
+    least = least_side(known.model) if known is not None else min(arguments.patch or [0])
     terminal.stage(f"reading the pictures in {path}")
     try:
         pictures = look_at(path, skip=arguments.skip, n_jobs=jobs, least=least)
