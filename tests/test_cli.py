@@ -440,6 +440,14 @@ def test_help_has_examples(name, capsys):
     assert f"examples:\n  sparlow {name}" in capsys.readouterr().out
 
 
+def test_shares_have_three_digits_on_the_terminal(folder, capsys):
+    assert main(["predict", str(folder / "m.sparlow"), str(folder / "test.npz"), "--jobs", "1"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    places = [header.split().index(name) for name in ("probability", "likeness")]
+    assert len(lines) > 3
+    assert all(re.fullmatch(r"[01]\.\d{3}", line.split()[place]) for line in lines for place in places)
+
+
 def test_the_whole_help_names_commands_and_exit_codes(capsys):
     assert main(["--help"]) == 0
     said = capsys.readouterr().out

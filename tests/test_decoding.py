@@ -186,3 +186,9 @@ def test_one_walk(tmp_path):
     assert [class_of(file, tmp_path) for file in found] == ["a", "b", "b", ""]
     assert find_pictures(tmp_path / "z.gif") == [tmp_path / "z.gif"]
     assert find_pictures(tmp_path / "a" / "notes.txt") == []
+
+
+def test_an_empty_file_is_called_empty(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(UnreadableImageError, match=r"a\.png: the file is empty\."):
+        read_gray(tmp_path / "a.png")

@@ -207,6 +207,8 @@ def _named(image: Any) -> Iterator[None]:
     except Exception as error:
         foreign = type(error).__name__ == "UnidentifiedImageError"  # it names an object in memory
         reason = "it is not a picture in a format that Pillow knows." if foreign else str(error)
+        if foreign and isinstance(image, (str, os.PathLike)) and not pathlib.Path(image).stat().st_size:
+            reason = "the file is empty."
         raise UnreadableImageError(
             f"Cannot use the image {name_of(image)}: {reason or type(error).__name__}"
         ) from error

@@ -138,7 +138,8 @@ def _tell(
         columns = {"name": list(dataset.names), **columns}
     payload, what = {"n_samples": len(found), **payload}, payload["what"]
     if path is None:
-        lines = [["" if cell is None else str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
+        shown = {name: [_shown(name, cell) for cell in column] for name, column in columns.items()}
+        lines = [list(row) for row in zip(*shown.values(), strict=True)]
         terminal.result({**payload, **columns}, table(lines, list(columns)))
         return OK
     if path.suffix.lower() == ".npy":
@@ -148,3 +149,10 @@ def _tell(
     rejected = f", {payload['rejected']} left without one" if payload.get("rejected") else ""
     terminal.result({"output": str(path), **payload}, f"{path}: {len(found)} {what}{'s' * (len(found) > 1)}{rejected}")
     return OK
+
+
+def _shown(name: str, cell: Any) -> str:
+    """Return a cell as a terminal shows it: shares with three digits, so that columns are easy to compare."""
+    if cell is None:
+        return ""
+    return f"{cell:.3f}" if name in ("probability", "likeness") else str(cell)

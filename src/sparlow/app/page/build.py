@@ -263,22 +263,26 @@ def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
     kept = np.arange(data["n"]) if guesses.own else np.flatnonzero(~guesses.seen)
     unsure = kept[guesses.probability[kept] < _SURE]
     unsure = unsure[np.argsort(guesses.probability[unsure], kind="stable")][:_DOUBTFUL]
-    strange = kept[(guesses.likeness[kept] < _LIKE) & ~np.isin(kept, unsure)]
-    strange = strange[np.argsort(guesses.likeness[strange], kind="stable")][:_DOUBTFUL]
-    data["doubtful"] = {"unsure": unsure.tolist(), "strange": strange.tolist()}
+    unlike = kept[(guesses.likeness[kept] < _LIKE) & ~np.isin(kept, unsure)]
+    unlike = unlike[np.argsort(guesses.likeness[unlike], kind="stable")][:_DOUBTFUL]
+    data["doubtful"] = {"unsure": unsure.tolist(), "unlike": unlike.tolist()}
     if not len(kept):
         return []
-    which = "these samples" if len(unsure) + len(strange) else "no sample"
+    which = "these samples" if len(unsure) + len(unlike) else "no sample"
     lead = f"The model gives the class of {which} less than {100 * _SURE:.0f} % of the probability"
-    if guesses.measured and len(unsure) + len(strange):
+    if guesses.measured and len(unsure) + len(unlike):
         lead += f", or they are less like the training samples than {100 - 100 * _LIKE:.0f} % of held-out ones"
     if guesses.own:
         lead += ". All were learned from, and each is judged by the others."
     else:
         lead += f". Only the {len(kept):,} samples that it was not learned from are judged."
-    if len(unsure) + len(strange):
+    if len(unsure) + len(unlike):
         lead += " Those in a red frame are wrong. Click one to see what explains it."
-    body = '<div id="unsure" class="doubts"></div><div id="strange" class="doubts"></div>'
+    titles = {"unsure": "Between classes", "unlike": "Unlike the training samples"}
+    body = "".join(
+        (f"<h3>{title}</h3>" if data["doubtful"][name] else "") + f'<div id="{name}" class="doubts"></div>'
+        for name, title in titles.items()
+    )
     return [Section("Doubtful", body, lead)]
 
 

@@ -486,7 +486,7 @@
         button.type = "button"; button.dataset.sample = i;
         if (label[i] !== NONE && label[i] !== guesses.first[i]) button.className = "wrong";
         const right = label[i] === NONE ? "" : label[i] === guesses.first[i] ? ", rightly" : `, in truth ${className(classOf(i))}`;
-        words.textContent = guess(i) + right + (id === "strange" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
+        words.textContent = guess(i) + right + (id === "unlike" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
         name.className = "name"; name.textContent = sampleName(i);
         const made = picture(i, images ? 84 : 56);
         if (made) button.append(made);
