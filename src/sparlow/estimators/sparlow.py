@@ -70,8 +70,8 @@ class SparLow(CallbackSupportMixin, Projector):
         unlabelled samples), or an object with parameters such as ``sparlow.criteria.MFA(k_within=5)``.
     n_components : int, optional
         Dimension l of the embedding. By default classes − 1 where there are classes, the number of independent targets
-        for mvr and smvr, and at most 48 for the others. Where more columns are better on held-out samples by more than
-        chance, there are up to 48 for classes, too.
+        for mvr and smvr, and at most 48 for the others. Where more columns are better on held-out samples by a point
+        and more than chance, there are up to 48 for classes, too.
     n_atoms : int, optional
         Number of atoms r; by default chosen from the data.
     prior : Prior, optional
