@@ -174,6 +174,7 @@ def _packed(name: str, point: Any) -> dict[str, Array]:
 
 
 def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
+    """Return an array, or two of them, from the arrays of a checkpoint."""
     parts = tuple(arrays[f"{name}_{i}"] for i in range(2) if f"{name}_{i}" in arrays)
     return parts if len(parts) > 1 else parts[0]
 

@@ -175,10 +175,12 @@ def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
 
 
 def _entries_of(block: Any) -> Array:
+    """Return the stored entries of a block of features."""
     return block.data if sp.issparse(block) else block
 
 
 def _used(block: Any) -> Array:
+    """Return which features of a block are not zero in all samples."""
     if sp.issparse(block):
         return np.bincount(block.indices, minlength=block.shape[1]) > 0
     return np.any(block, axis=0)
@@ -380,6 +382,7 @@ def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool =
 
 
 def _entries(codes: sp.csr_array, entries: Array, rows: slice) -> Array:
+    """Return the entries of some rows of codes."""
     return entries[codes.indptr[rows.start] : codes.indptr[rows.stop]].copy()
 
 

@@ -209,6 +209,7 @@ class Coder:
         return np.where(_infeasible(self.prior, codes), np.inf, totals)
 
     def _checked(self, X: Any) -> Any:
+        """Check samples, and that they have as many features as the atoms."""
         X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
         if sp.issparse(X):
             X = sp.csr_array(X)
@@ -379,6 +380,7 @@ def optimality_gap(
 
 
 def _check_atoms(D: Array) -> None:
+    """Refuse atoms that have not unit norm."""
     norms = np.linalg.norm(D, axis=1)
     wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
     if len(wrong):
@@ -390,16 +392,19 @@ def _check_atoms(D: Array) -> None:
 
 
 def _check_prior(prior: Prior) -> Prior:
+    """Refuse what is no prior."""
     if not isinstance(prior, Prior):
         raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")
     return prior
 
 
 def _usual_tol(dtype: np.dtype[Any]) -> float:
+    """Return the optimality gap that codes reach by default."""
     return 1e-9 if dtype == np.float64 else 1e-5
 
 
 def _check_tol(tol: float | None) -> float | None:
+    """Refuse a tolerance that is not positive."""
     if tol is None:
         return None
     if not (isinstance(tol, numbers.Real) and not isinstance(tol, bool) and 0 < tol < np.inf):
@@ -408,6 +413,7 @@ def _check_tol(tol: float | None) -> float | None:
 
 
 def _csr(codes: Any, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csr_array:
+    """Check codes that a user gives, and return them as a sorted CSR array."""
     refuse_unsound(codes, name)
     if not sp.issparse(codes):
         codes = np.asarray(codes)
@@ -430,6 +436,7 @@ def _infeasible(prior: Prior, codes: sp.csr_array) -> Array:
 
 
 def _check_start(start: Any, shape: tuple[int, int], dtype: np.dtype[Any], prior: Prior) -> sp.csr_array:
+    """Check codes to start from; negative ones become zero where codes are positive."""
     codes = _csr(start, "start", shape, dtype)
     if prior.positive and np.any(codes.data < 0):
         codes = codes.maximum(0).tocsr()
@@ -445,6 +452,7 @@ def _prior_numbers(prior: Prior, r: int) -> tuple[Array, Array, Array, bool]:
 
 
 def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
+    """Warn of samples whose codes miss the optimality gap."""
     failed = int(np.sum(~(gaps <= tol)))
     if failed:
         precision = " or convert X to float64" if dtype == np.float32 else ""
@@ -460,6 +468,7 @@ def _warn_unconverged(gaps: Array, tol: float, dtype: np.dtype[Any]) -> None:
 
 
 def _product(part: Any, D: Array) -> Array:
+    """Return the products of samples and atoms."""
     return np.ascontiguousarray(part @ D.T)
 
 

@@ -85,6 +85,7 @@ def block_weights(coded: Any, ridges: tuple[float, float]) -> tuple[tuple[float,
 
 
 def _variance_of_one(rows: Rows) -> float:
+    """Return the variance of all features together, for one of n samples."""
     n = rows.shape[0]
     return max((rows.squares / n - float(rows.mean @ rows.mean)) / n, np.finfo(float).tiny)
 
@@ -195,6 +196,7 @@ class Numerator:
 
 
 def _numerator(S: Structure, rows: Rows) -> Numerator:
+    """Return the numerator of the ratio trace."""
     n = rows.shape[0]
     if S.graph is None and S.factors is not None and not np.any(S.diagonal):
         assert S.core is not None
@@ -323,6 +325,7 @@ def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
 
 
 def _unit(Y: Array) -> Array:
+    """Return embeddings scaled to unit norm."""
     return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), np.finfo(float).tiny)
 
 
@@ -406,6 +409,7 @@ class Neighbours:
         return np.take_along_axis(found, order, 1), self.labels[np.take_along_axis(near, order, 1)]
 
     def _shares(self, squares: Array, votes: Array) -> Array:
+        """Return the probabilities of classes from distances and classes of neighbours."""
         weights = np.exp(-self.beta * (squares - squares[:, :1]))
         counts = np.bincount(self.labels)
         out = np.tile(self.floor * counts / counts.sum(), (len(squares), 1))

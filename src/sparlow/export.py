@@ -51,6 +51,7 @@ def _utf8(value: Any) -> str:
 
 
 def _png(picture: Array) -> bytes:
+    """Return an image as bytes of a PNG file."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -59,6 +59,7 @@ def _reason(error: OSError, folder: pathlib.Path) -> str:
 
 
 def _kept(target: pathlib.Path) -> str:
+    """Say whether a file that could not be written was there before."""
     return "The file that was there before is unchanged." if target.exists() else "Nothing was left behind."
 
 

@@ -125,6 +125,7 @@ def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
 
 
 def _symmetric(matrix: Array) -> Array:
+    """Return the symmetric part of a matrix."""
     return (matrix + matrix.T) / 2
 
 

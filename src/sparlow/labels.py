@@ -48,6 +48,7 @@ def is_labelled(y: Array) -> Array:
 
 
 def _is_nothing(label: Any) -> bool:
+    """Return whether a label is −1, None or NaN."""
     return label is None or (isinstance(label, numbers.Real) and (label != label or float(label) == UNLABELLED))
 
 
@@ -243,6 +244,7 @@ def joined(first: Labels, second: Labels) -> Labels:
 
 
 def _check_are_classes(kind: str, y: Array, semi: bool) -> None:
+    """Refuse labels that are no classes, and name the criteria for real targets."""
     try:
         check_classification_targets(y.astype(str) if semi and y.dtype == object else y)
     except ValueError as error:
@@ -270,6 +272,7 @@ def _refuse_nothing(y: Array, semi: bool) -> None:
 
 
 def _check_sizes(criterion: Rule, classes: Array, counts: Array) -> None:
+    """Refuse classes with fewer samples than the criterion needs."""
     fewest = criterion.fewest_per_class
     if counts.min() < fewest:
         alone = ", ".join(str(label) for label in classes[counts < fewest][:5])
@@ -283,6 +286,7 @@ def _check_sizes(criterion: Rule, classes: Array, counts: Array) -> None:
 
 
 def _has_words(y: Array) -> bool:
+    """Return whether some labels are words."""
     return y.dtype == object and any(isinstance(label, str) for label in y.flat)
 
 
@@ -303,6 +307,7 @@ def _gaps_marked(y: Any) -> Any:
 
 
 def _is_targets(y: Any) -> bool:
+    """Return whether y holds real or multi-label targets rather than classes."""
     values = np.asarray(y)
     if _has_words(values):
         return False  # also with −1 among them, which no order holds
@@ -328,6 +333,7 @@ def check_targets(y: Any, missing: bool = True) -> Array:
 
 
 def _check_targets(criterion: Rule, X: Any, y: Any) -> Array:
+    """Return targets, checked for the criterion."""
     targets = check_targets(y, criterion.supervision == "semi")
     check_consistent_length(X, targets)
     known = np.all(np.isfinite(targets), axis=1)

@@ -407,6 +407,7 @@ def _check_svm(machine: Any) -> None:
 
 
 def _checked(content: Any, path: pathlib.Path) -> ModelFile:
+    """Return what a model file holds, after a check of its format."""
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         what = f"its format is {found!r}, expected {FORMAT!r}" if found else "it holds something else"
@@ -439,9 +440,11 @@ def _check_beside(held: ModelFile) -> None:
 
 
 def _names(kinds: Iterable[type]) -> str:
+    """Return the names of types, for a message about a model file."""
     return ", ".join(kind.__name__ for kind in kinds)
 
 
 def _brief(error: Exception) -> str:
+    """Return the first line of an error, for a message about a model file."""
     words = str(error).strip().splitlines()
     return f"{type(error).__name__}: {words[0][:160].rstrip('.')}" if words else type(error).__name__

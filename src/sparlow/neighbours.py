@@ -166,6 +166,7 @@ class _Samples:
 
     @classmethod
     def _prepared(cls, X: Any, order: Array, labels: Array, scale: float, mean: Any) -> _Samples:
+        """Return samples scaled and ordered by class, for the search of neighbours."""
         n, m = len(order), X.shape[1]
         if mean is None:
             rows = X[order] * scale
@@ -222,6 +223,7 @@ def _power(largest: float) -> float:
 
 
 def _parts(n: int) -> Iterator[slice]:
+    """Cut the samples whose neighbours are searched into parts."""
     return (slice(low, min(low + _ROWS, n)) for low in range(0, n, _ROWS))
 
 
@@ -238,10 +240,12 @@ class _Pairs:
 
 
 def _blocks(n: int) -> list[slice]:
+    """Cut samples into blocks between which distances are computed."""
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
 def _all_pairs(rows: _Samples, columns: _Samples) -> _Pairs:
+    """Return all pairs of blocks, each once."""
     first, second = _blocks(rows.n), _blocks(columns.n)
     chosen = itertools.product(range(len(first)), range(len(second)))
     return _Pairs(first, second, [(i, j) for i, j in chosen if rows is not columns or i <= j])
@@ -414,6 +418,7 @@ def _halved(X: Any, rows: Array) -> list[Array]:
 
 
 def _descent() -> Any:
+    """Import pynndescent, or warn that the search is exact and slow."""
     try:
         import pynndescent
     except ImportError:

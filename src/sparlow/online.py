@@ -296,6 +296,7 @@ class Stream:
             self._move(gradient, share)
 
     def _coded(self, X: Array) -> Coded:
+        """Code one batch of a stream."""
         weights = (1.0, 1.0 if self.beside else 0.0)
         return code(Samples(X, self.prior, weights=weights), Coder(self.dictionary, self.prior, n_jobs=self.n_jobs))
 
@@ -328,9 +329,11 @@ class Stream:
         return slope
 
     def _start(self, A: Array) -> Array | None:
+        """Return the last projection, where it has the size of the present one."""
         return None if self.projection is None or len(self.projection) != len(A) else self.projection
 
     def _with_ridge(self, scatters: Scatters) -> tuple[Array, Array, float]:
+        """Return A and B of the running sums, and the ridge that was added."""
         A, B = scatters.matrices()
         ridge = self.shrinkage * float(np.trace(B)) / len(B)
         B[np.diag_indices_from(B)] += ridge
@@ -355,6 +358,7 @@ class Stream:
         return Scatters(plain.moments, plain.kind, weights * (wanted / top)) if top > 0 else plain
 
     def _move(self, slope: Array, share: float) -> None:
+        """Move the dictionary along the gradient of one batch."""
         D = self.dictionary
         manifold = Spheres(*D.shape)
         G = manifold.gradient(D, slope)

@@ -69,6 +69,7 @@ class Threads:
             yield result
 
     def _results(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
+        """Return what the threads compute, in the order of the chunks."""
         if self._pool is None:
             yield from map(function, chunks)
             return
@@ -110,6 +111,7 @@ class _Interrupts:
 
     @staticmethod
     def _note(number: int, frame: Any) -> None:
+        """Note that Ctrl-C came."""
         _Interrupts.came = True
 
     def heed(self) -> None:
@@ -232,6 +234,7 @@ def _let_any_thread_set() -> None:
 
 @functools.cache
 def _blas() -> ThreadpoolController:
+    """Return what controls the threads of BLAS."""
     return ThreadpoolController()
 
 

@@ -26,6 +26,7 @@ __all__ = [
 
 
 def _pyplot() -> Any:
+    """Import matplotlib, or say which extra has it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -322,6 +323,7 @@ def embedding(
 
 
 def _name_tag(ax: Any, place: Any, name: Any, colour: str) -> None:
+    """Write the name of a class at a place of the embedding."""
     box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": colour, "linewidth": 0.6, "alpha": 0.8}
     ax.text(*place, str(name), fontsize=6, ha="center", va="center", bbox=box)
 

@@ -107,6 +107,7 @@ def fit_quadratic(coded: Rows, y: Array, n_components: int) -> Quadratic:
 
 
 def _indicators(y: Array) -> Array:
+    """Return centred indicators of classes, for the second-order embedding."""
     Y = np.zeros((len(y), int(y.max()) + 1))
     Y[np.arange(len(y)), y] = 1
     Y /= np.sqrt(np.maximum(Y.sum(axis=0), 1))
@@ -191,4 +192,5 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
 
 
 def _symmetric(R: Array) -> Array:
+    """Return the symmetric part of a form."""
     return (R + R.T) / 2

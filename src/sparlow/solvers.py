@@ -15,15 +15,18 @@ SOLVERS = (*METHODS, "online")
 
 
 def _require(owner: Any, name: str, good: bool, expected: str) -> None:
+    """Refuse a setting of a solver that is out of range."""
     if not good:
         raise ValueError(f"{name} of {type(owner).__name__} must be {expected}, got {getattr(owner, name)!r}.")
 
 
 def _is_weight(value: Any) -> bool:
+    """Return whether a setting is a number that is not negative."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf
 
 
 def _is_count(value: Any) -> bool:
+    """Return whether a setting is a positive whole number."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 

@@ -149,6 +149,7 @@ def check_scatter(B: Array, squares: float, what: str, lost: float = 0.0) -> Non
 
 
 def _first_shift(A: Array, B: Array) -> float:
+    """Return tr(A)/tr(B), the quotient to start from."""
     trace = float(np.trace(B))
     if not trace > 0:
         raise ValueError("tr(B) must be positive: B must be positive semi-definite and not zero.")
@@ -156,6 +157,7 @@ def _first_shift(A: Array, B: Array) -> float:
 
 
 def _quotient(A: Array, B: Array, U: Array) -> float:
+    """Return tr(UᵀAU)/tr(UᵀBU), or say that it is unbounded."""
     bottom = float(np.vdot(U, B @ U))
     if not bottom > 1e-14 * float(np.trace(B)):
         raise ValueError(

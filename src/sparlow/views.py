@@ -206,15 +206,18 @@ class Bound:
         return out
 
     def _cells(self, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+        """Return the weights of patches in cells, as the kernels take them."""
         W = self.weights
         return frozen(W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data.astype(dtype))
 
 
 def _arrays(codes: sp.csr_array) -> tuple[Array, Array, Array]:
+    """Return the arrays of codes of views, as the kernels take them."""
     return frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
 
 
 def _check_whole(number: Any, name: str) -> None:
+    """Refuse a setting of views that is no positive whole number."""
     if not isinstance(number, numbers.Integral) or isinstance(number, bool) or int(number) < 1:
         raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
 

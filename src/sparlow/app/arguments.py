@@ -66,6 +66,7 @@ def fraction(text: str) -> float:
 
 
 def _number(text: str) -> float:
+    """Parse a number of an option; NaN where it is none."""
     try:
         return float(text)
     except ValueError:
@@ -85,6 +86,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def _refuse(text: str) -> Any:
+    """Refuse an option that is no setting of a criterion."""
     raise argparse.ArgumentTypeError(f"expected NAME=NUMBER such as k_within=30, got {text!r}")
 
 
@@ -251,6 +253,7 @@ def build_model(arguments: argparse.Namespace, start: Any = None) -> SparLow:
 
 
 def _early_stopping(arguments: argparse.Namespace) -> str | bool | EarlyStopping:
+    """Return the early stopping that the options ask for."""
     given = {"fraction": arguments.validation_fraction, "patience": arguments.patience}
     given = {name: value for name, value in given.items() if value is not None}
     if given and arguments.early_stopping is False:
@@ -273,6 +276,7 @@ def refuse_model_options(arguments: argparse.Namespace) -> None:
 
 
 def _criterion(arguments: argparse.Namespace) -> str | Criterion:
+    """Return the criterion that the options ask for."""
     if not arguments.set and arguments.shrinkage is None:
         return str(arguments.criterion)
     kind = CRITERIA[arguments.criterion]
@@ -288,6 +292,7 @@ def _criterion(arguments: argparse.Namespace) -> str | Criterion:
 
 
 def _prior(arguments: argparse.Namespace) -> ElasticNet | None:
+    """Return the prior that the options ask for."""
     if arguments.l1 is None:
         if arguments.l2 is not None or arguments.positive:
             raise UserError("--l2 and --positive go with --l1.")

@@ -124,6 +124,7 @@ def _guarded(reader: Callable[[pathlib.Path, ReadOptions], T], path: pathlib.Pat
 
 
 def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:
+    """Return samples of a user's file, checked."""
     X, y = found.X, found.y
     if X.size == 0:
         raise DataError(f"{path} holds no samples (its shape is {X.shape}).")
@@ -201,6 +202,7 @@ def _npz_words(arrays: Any, key: str, keys: list[str]) -> Array:
 
 
 def _npz_arrays(arrays: Any, keys: list[str], path: pathlib.Path, part: str | None) -> tuple[Array, Array | None]:
+    """Return samples and labels of a .npz file, by the names of its arrays."""
     plain = next((key for key in _SAMPLE_KEYS if key in keys), None)
     if plain is not None:
         label = next((key for key in _LABEL_KEYS if key in keys), None)

@@ -30,6 +30,7 @@ _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 
 
 def _is_missing(cell: Any) -> bool:
+    """Return whether a cell of a table is empty."""
     return cell is None or not str(cell).strip()
 
 
@@ -238,6 +239,7 @@ def read_mixture(path: pathlib.Path, how: ReadOptions) -> tuple[Mixture, Dataset
 
 
 def _pandas() -> Any:
+    """Import pandas, or say which extra has it."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -305,6 +307,7 @@ def _name_position(columns: Sequence[Array], names: list[str] | None, how: ReadO
 
 
 def _has_words(column: Array) -> bool:
+    """Return whether a column of a table holds words."""
     return column.dtype.kind in "OUS" and any(not (_is_missing(c) or is_number(str(c))) for c in column[:50])
 
 
@@ -340,6 +343,7 @@ def _or_labels(name: Any, labelled: bool) -> str:
 def _label_position(
     columns: Sequence[Array], names: list[str] | None, path: pathlib.Path, how: ReadOptions
 ) -> int | None:
+    """Return the position of the column with the labels."""
     asked = how.label_column
     if asked is not None:
         if names is not None and asked in names:

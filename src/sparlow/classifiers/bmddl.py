@@ -256,6 +256,7 @@ class BMDDL(DictionaryClassifier):
             yield np.flatnonzero(sizes == size), self._stack(size)
 
     def _stack(self, count: int) -> Stack:
+        """Return the coding problem of the lower level, for means over so many samples."""
         return Stack(self.alpha, max(self.beta * count, _LEAST_WEIGHT))
 
     def _codes(

@@ -203,6 +203,7 @@ class FDDL(DictionaryClassifier):
         return D
 
     def _cost(self, X: Array, D: Array, codes: Array, own: Array, labels: Array) -> float:
+        """Return the objective of FDDL: fidelity, sparsity and Fisher terms."""
         mine = codes * own
         within = np.sum((X - mine @ D) ** 2)
         foreign = codes - mine

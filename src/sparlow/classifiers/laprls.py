@@ -167,4 +167,5 @@ class LapRLS(DictionaryClassifier):
         return np.asarray(self._kernel(X) @ self.coef_ + self._mean)
 
     def _kernel(self, X: Array) -> Array:
+        """Return the kernel of samples with the training samples."""
         return linear_kernel(X, self._X) if self.kernel == "linear" else rbf_kernel(X, self._X, gamma=self.gamma_)

@@ -228,6 +228,7 @@ class SSPIC(DictionaryClassifier):
         return SpikeAndSlab(kappa, min(max(sigma2 / max(square, 1e-12), 1e-6), 10.0), sigma2)
 
     def _coded(self, X: Array, own: Array, prior: SpikeAndSlab) -> tuple[sp.csr_array, Array]:
+        """Return codes under the prior of one class, and how little it expects them."""
         codes, costs = adaptive_pursuit(X, self.dictionary_, prior.lam, prior.prices, barred=own, n_jobs=self.n_jobs)
         return codes, prior.surprise(costs, self.dimensions_)
 

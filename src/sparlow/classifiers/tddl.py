@@ -245,6 +245,7 @@ class TDDL(DictionaryClassifier):
         return np.stack(columns, axis=1) + self.intercept_
 
     def _prior(self) -> ElasticNet:
+        """Return the elastic net of the codes."""
         return ElasticNet(self.lambda1, self.lambda2 / 2)
 
     def _first(self, X: Array, labels: Array, rng: Any) -> Array:

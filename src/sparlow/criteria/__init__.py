@@ -71,4 +71,5 @@ def criterion_named(criterion: str | Criterion) -> Criterion:
 
 @functools.cache
 def _usual(kind: type[Criterion]) -> Criterion:
+    """Return a criterion with its usual parameters, made once."""
     return kind()

@@ -67,6 +67,7 @@ def _square_limit(X: Any) -> float:
 
 
 def _largest(X: Any) -> float:
+    """Return the largest magnitude in samples."""
     entries = X.data if sp.issparse(X) else X
     return float(max(entries.max(), -entries.min())) if entries.size else 0.0
 

@@ -146,6 +146,7 @@ def omp(
 
 
 def _nonzeros(n_nonzero: int | None, D: Array) -> int:
+    """Return the number of nonzeros of a code in K-SVD, given or usual."""
     r, m = D.shape
     k = min(10, max(3, m // 40)) if n_nonzero is None else check_count(n_nonzero, "n_nonzero")
     return min(k, r, m)
@@ -169,12 +170,14 @@ def _floor(D: Array) -> float:
 
 
 def _energies(X: Any) -> Array:
+    """Return the squared norms of samples."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X)
 
 
 def _pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) -> sp.csr_array:
+    """Code samples by orthogonal matching pursuit."""
     n, r = X.shape[0], len(D)
     G, energies = D @ D.T, _energies(X)
     indices, data = np.empty((n, k), np.int32), np.empty((n, k), D.dtype)
@@ -200,12 +203,14 @@ def _pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) 
 
 
 def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None, positive: bool) -> Array:
+    """Return the atoms after a few passes of online learning, which K-SVD starts from."""
     norms = row_norms(X)
     prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3, positive)
     return online(X, len(D), prior, n_iter=_HEAD_START, start=D, random_state=rng, n_jobs=n_jobs)
 
 
 def _residual(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
+    """Return what codes and atoms leave of the samples."""
     residual = np.empty(X.shape, D.dtype)
 
     def fill(rows: slice) -> None:

@@ -172,9 +172,11 @@ class _Stream:
 
     @property
     def n_batches(self) -> int:
+        """Return the number of batches in all passes."""
         return self.n_iter * -(-self.X.shape[0] // self.size)
 
     def learn(self, memory: Memory, callback: Callback | None) -> Array:
+        """Learn a dictionary batch by batch."""
         D = self.D.astype(np.float64)
         costs = np.empty(self.X.shape[0])
         coder = Coder(self.D, self.prior, tol=_TOL, n_jobs=self.n_jobs)

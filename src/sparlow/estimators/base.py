@@ -51,6 +51,7 @@ def _has_classes(model: Any) -> bool:
 
 
 def _predicts(model: Any) -> bool:
+    """Return whether the model predicts classes or targets."""
     return _has_classes(model) or hasattr(model, "regression_")
 
 
@@ -123,11 +124,13 @@ class NestedParameters(BaseEstimator):
         return self
 
     def _whole(self, name: str) -> Any:
+        """Return a parameter as an object, where it may also be a name."""
         value = getattr(self, name)
         return criterion_named(value) if name == "criterion" else value
 
 
 def _replaced(name: str, value: Any, fields: dict[str, Any]) -> Any:
+    """Return a prior, criterion or other part with some fields replaced."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         given = next(iter(fields))
         raise ValueError(f"{name}__{given} cannot be set: {name} is {value!r}. Set {name} to an object first.")
@@ -159,6 +162,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         self._neighbours = None if self._training.y is None else self._voters()
 
     def _voters(self) -> Neighbours:
+        """Return the labelled training samples that vote in predictions."""
         known = self._training.y >= 0
         points, y = self.embedding_[known], self._training.y[known]
         votes = self.__dict__.get("_votes")
@@ -263,6 +267,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     @property
     def _n_features_out(self) -> int:
+        """Return the number of components, for names of output columns."""
         return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Tags:

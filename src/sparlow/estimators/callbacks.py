@@ -80,6 +80,7 @@ class Follower:
         self._context.call_on_fit_task_end(**self._data, reconstruction_attributes={**fitted, **self._beside})
 
     def _line(self, row: Row) -> str:
+        """Return the printed line of a step."""
         held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"
         return (
             f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"

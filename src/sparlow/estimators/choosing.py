@@ -159,6 +159,7 @@ class Trial:
 
     @functools.cached_property
     def _count(self) -> int:
+        """Return the number of components of a trial."""
         width = self.rest.views.width(len(self.dictionary))
         return n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
 
@@ -198,6 +199,7 @@ class Trial:
 
     @classmethod
     def _drawn(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> Trial:
+        """Draw the samples of a trial, and the part that is held out."""
         fraction = (setup.stopping or EarlyStopping()).fraction
         rows = np.arange(len(samples))
         known: Any = labels.known
@@ -260,6 +262,7 @@ class Trial:
         return None if learned.reason == "interrupted" else found[-1] - found[0]
 
     def _at_first_dictionary(self) -> Setup:
+        """Return the setup with the first dictionary of the trial."""
         return dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
 
     def _embedded(self, learned: Learned, now: Evaluation) -> tuple[Array, Array]:
@@ -277,6 +280,7 @@ class Trial:
         return nearest_right(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index, arg-type]
 
     def _judge(self, learned: Learned, now: Evaluation) -> tuple[float, str | None]:
+        """Score one step on held-out samples, and say whether to stop."""
         ours, theirs = self._embedded(learned, now)
         outcomes = self._judged(ours, theirs)
         if all(outcomes.mean() > right.mean() for right in self.right):
@@ -321,6 +325,7 @@ def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    """Return a choice that a checkpoint has kept."""
     told = dict(known["told"])
     if told:
         told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}

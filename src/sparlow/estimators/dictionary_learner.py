@@ -248,6 +248,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         return np.asarray(codes @ self.dictionary_.astype(codes.dtype, copy=False))
 
     def _default_n_atoms(self, X: Any, y: Array | None) -> int:
+        """Return the number of atoms of a dictionary learned from samples, class by class with labels."""
         if y is None:
             return default_n_atoms(X.shape[0], len(distinct_rows(X)))
         known = is_labelled(y)
@@ -256,6 +257,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         return max(default_n_atoms(int(known.sum()), distinct, len(classes)), len(classes), 1)
 
     def _report(self, iteration: int, dictionary: Array, cost: float) -> None:
+        """Print how far learning of the dictionary is."""
         self.n_iter_ = max(self.n_iter_, iteration)
         if self.verbose:
             print(f"[DictionaryLearner] {self.method}, pass {iteration}: cost {cost:.6g}")

@@ -114,6 +114,7 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
 
 
 def _usual_atoms(setup: Setup, n_samples: int, labels: Labels, distinct: int) -> int:
+    """Return the number of atoms where the user gives none."""
     if not setup.views.whole:
         return min(LOCAL_ATOMS, distinct)
     return default_n_atoms(n_samples, distinct, None if labels.classes is None else len(labels.classes))
@@ -263,6 +264,7 @@ def _handed_over(learned: Learned) -> Evaluation:
 
 
 def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, float]:
+    """Return the row of ``history_`` for one step."""
     nan = float("nan")
     before = sum(int(row["evaluations"]) for row in learned.rows[1:])
     return {

@@ -60,6 +60,7 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
 
 @one_blas_thread()
 def _norms_tell_classes(X: Any, labels: Labels) -> bool:
+    """Return whether rows of unit norm lose what tells classes apart."""
     if labels.y is None or sp.issparse(X) or X.shape[1] > _TABLE:
         return False
     rows = np.flatnonzero(labels.y >= 0)

@@ -390,6 +390,7 @@ class SparLow(CallbackSupportMixin, Projector):
 
     @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
+        """Return the embedding of samples in memory, or part by part."""
         check_is_fitted(self)
         return in_parts(self._embedded, X) if streams(X, 4) else self._embedded(X)  # scaled, coded, projected
 

@@ -83,10 +83,12 @@ class ArrayCache:
         self.put(key, {"indices": row[0], "values": row[1]})
 
     def _path(self, key: str) -> pathlib.Path:
+        """Return the file of an entry of the cache."""
         return self._folder / "sparlow-images" / key[:2] / f"{key[2:]}.npz"
 
 
 def _digest(key: str, packed: bytes) -> bytes:
+    """Return the checksum of arrays that the cache keeps."""
     return hashlib.blake2b(packed, digest_size=_DIGEST, key=key.encode()[:64]).digest()
 
 

@@ -42,6 +42,7 @@ class _Window:
 
 
 def _gaussian_taps(sigma: float) -> Array:
+    """Return the taps of a Gaussian filter."""
     reach = int(np.ceil(3 * sigma))
     taps = np.exp(-0.5 * (np.arange(-reach, reach + 1) / max(sigma, 1e-9)) ** 2)
     return (taps / taps.sum()).astype(np.float32)
@@ -80,6 +81,7 @@ class _Extractor:
         return Bag(descriptors, positions.copy(), size)
 
     def _check_size(self, levels: Array, image: Any) -> None:
+        """Refuse pictures that are smaller than a patch."""
         smallest = min(window.patch for window in self.windows)
         if min(levels.shape) < smallest:
             height, width = levels.shape
@@ -201,12 +203,14 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
         """Return how much the pixels of a patch count in its cells."""
 
     def _patches(self) -> tuple[int, ...]:
+        """Return the sizes of patches, checked."""
         patches = tuple(int(size) for size in np.atleast_1d(self.patch))
         if not patches or min(patches) < 4:
             raise ValueError(f"patch must be one or several whole numbers from 4 on, got {self.patch!r}.")
         return patches
 
     def _extractor(self) -> _Extractor:
+        """Return what computes the descriptors of one picture."""
         windows = tuple(self._window(size) for size in self._patches())
         taps = _gaussian_taps(self.smooth)
         return _Extractor(windows, self.step, taps, self.contrast, self.max_side, self.on_error == "skip")

@@ -280,6 +280,7 @@ def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> 
 
 
 def _nonnegative(X: Any, name: str) -> sp.csr_array:
+    """Return features as a CSR array; refuse negative ones, which have no histogram intersection."""
     checked = sp.csr_array(check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name=name))
     if checked.nnz and checked.data.min() < 0:
         raise ValueError(f"Negative values in data passed to {name}: the intersection is of histograms.")
@@ -475,6 +476,7 @@ def _features(
     n_jobs: int | None,
     on_error: str,
 ) -> list[tuple[str, Any]]:
+    """Return the steps from pictures to features of a classical pipeline."""
     return [
         ("descriptors", DenseSIFT(16, step, on_error=on_error)),
         ("codebook", Codebook(n_words, coding, random_state=random_state, n_jobs=n_jobs)),
@@ -483,4 +485,5 @@ def _features(
 
 
 def _linear(features: list[tuple[str, Any]], C: float) -> Pipeline:
+    """Return a classical pipeline of features and a linear support vector machine."""
     return Pipeline([*features, ("svm", LinearSVC(C=C, random_state=0))])

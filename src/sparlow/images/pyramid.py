@@ -40,6 +40,7 @@ class _Pooling:
 
     @property
     def n_cells(self) -> int:
+        """The number of cells of all levels of the pyramid."""
         return sum(level * level for level in self.levels)
 
     def __call__(self, bag: Bag) -> Row:
@@ -78,6 +79,7 @@ class _Pooling:
         return cells
 
     def _scale(self, out: Array) -> None:
+        """Weigh the levels of the pyramid, and scale the features of a picture, in place."""
         first = 0
         for level, weight in zip(self.levels, self.weights, strict=True):
             out[first : first + level * level] *= np.float32(weight)
@@ -232,6 +234,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return np.array(names, dtype=object)
 
     def _rows(self, bags: Bags, pooling: _Pooling) -> Any:
+        """Return the pooled codes of pictures as a sparse matrix."""
         cache = cache_of(self.memory)
 
         def compute(index: int) -> tuple[Row, str | None]:
@@ -249,12 +252,14 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             yield from threads.map(compute, range(len(bags)))
 
     def _levels(self) -> tuple[int, ...]:
+        """Return the levels of the pyramid, checked."""
         levels = tuple(int(level) for level in self.levels)
         if not levels or min(levels) < 1 or levels != tuple(self.levels):
             raise ValueError(f"levels must be whole numbers from 1 on, for instance (1, 2, 4), got {self.levels!r}.")
         return levels
 
     def _pooling(self) -> _Pooling:
+        """Return how codes are pooled over the cells of the pyramid."""
         levels = self._levels()
         norm = ("l2" if self.pooling == "max" else None) if self.norm == "auto" else self.norm
         top = len(levels) - 1
@@ -277,6 +282,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
 
 
 def _stack(rows: list[Row], width: int) -> sp.csr_array:
+    """Return the rows of pictures as one sparse matrix."""
     counts = np.array([len(indices) for indices, _ in rows], np.int64)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     kind = np.int32 if max(indptr[-1], width) < 2**31 else np.int64

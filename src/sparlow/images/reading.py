@@ -215,6 +215,7 @@ def _named(image: Any) -> Iterator[None]:
 
 
 def _pillow() -> Any:
+    """Import Pillow, or say which extra has it."""
     try:
         import PIL.Image
     except ImportError as error:
@@ -230,10 +231,12 @@ def _load(picture: Any) -> None:
 
 
 def _orientation(picture: Any) -> Any:
+    """Return the EXIF orientation of a picture."""
     return picture.getexif().get(_ORIENTATION, 1)
 
 
 def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
+    """Return the grey levels of an opened picture, and the value of white."""
     if _orientation(picture) != 1:
         from PIL import ImageOps
 
@@ -262,6 +265,7 @@ def _wide_values(picture: Any) -> Array:
 
 
 def _array_levels(image: Array, max_side: int | None, name: str) -> tuple[Array, int]:
+    """Return the grey levels of a picture given as an array, and the value of white."""
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
         raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
     size = image.shape[1], image.shape[0]
@@ -296,6 +300,7 @@ def _weights(old: int, new: int) -> sp.csr_array:
 
 
 def _gray_array(image: Array, name: str) -> Array:
+    """Return a picture given as an array as grey values from 0 to 1."""
     kind = image.dtype.kind
     if kind == "b":
         values = image.astype(np.float32)
@@ -328,6 +333,7 @@ def _white(image: Array, name: str) -> int:
 
 
 def _reduced_size(size: tuple[int, int], max_side: int | None) -> tuple[int, int]:
+    """Return the size of a picture whose longer side is at most ``max_side``."""
     longest = max(size)
     if max_side is None or longest <= max_side:
         return size

@@ -95,6 +95,7 @@ def _factors(n: int) -> list[int]:
 
 
 def _circle(angles: Array) -> Array:
+    """Return cosines and sines of angles, one after the other."""
     return np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(-1, 2)
 
 
@@ -177,6 +178,7 @@ class _Network:
         return pixels, self.order, self.L, self._plans(), self._blur(), self._first(bank), *self._second(bank)
 
     def _plans(self) -> tuple[Array, Array, Array]:
+        """Return the tables of the Fourier transforms of all sizes."""
         plans = [[_transform_plan(size >> j) for j in range(self.J)] for size in self.padded]
         radices = [[np.array([*plan[0], 0]) for plan in line] for line in plans]
         turns = [[plan[1] for plan in line] for line in plans]
@@ -198,6 +200,7 @@ class _Network:
         return taps[np.subtract.outer(places, np.arange(len(taps))) % len(taps)]
 
     def _band(self, row: Array) -> tuple[int, int]:
+        """Return the range of frequencies in which a filter is not negligible."""
         count = np.flatnonzero(np.abs(row) > np.finfo(self.dtype).eps / 16 * np.abs(row).max())
         return int(count[0]), int(count[-1]) + 1
 
@@ -459,6 +462,7 @@ class Scattering(TransformerMixin, BaseEstimator):
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=reset), stack
 
     def _image_shape(self, n_pixels: int, stack: tuple[int, int] | None) -> tuple[int, int]:
+        """Return height and width of the images in rows."""
         if self.shape is None:
             side = math.isqrt(n_pixels)
             if stack is None and side * side != n_pixels:
@@ -474,6 +478,7 @@ class Scattering(TransformerMixin, BaseEstimator):
         return shape
 
     def _network(self, dtype: Any) -> _Network:
+        """Return the scattering network for a precision."""
         return _network(self.image_shape_, int(self.J), int(self.L), int(self.max_order), np.dtype(dtype))
 
     def __sklearn_tags__(self) -> Tags:

@@ -72,6 +72,7 @@ class Work:
         return coded
 
     def _samples(self, X: Any) -> Samples:
+        """Return the samples of one part, with what they are coded by."""
         weights = self.weights if X is not None else (self.weights[0], 0.0)
         return Samples(X, self.at.prior, self.at.views, weights, 1)
 
@@ -126,6 +127,7 @@ class _Cache:
 
 
 def _bytes(features: Any, codes: Any) -> int:
+    """Return the memory that the codes of a part take."""
     blocks = [features] if codes is features or codes is None else [features, codes]
     arrays = [block.data if sp.issparse(block) else block for block in blocks]
     indices = [a for block in blocks if sp.issparse(block) for a in (block.indices, block.indptr)]
@@ -138,6 +140,7 @@ _SESSIONS = 2  # fits whose codes a process keeps at once
 
 
 def _cache_of(session: str, memory: int) -> _Cache:
+    """Return what this process keeps of the codes for a fit."""
     with _caches_lock:
         found = _caches.pop(session, None) or _Cache(memory)
         _caches[session] = found  # the last is the one used last

@@ -121,6 +121,7 @@ def _tell(error: Exception, terminal: Terminal) -> int:
 
 @contextlib.contextmanager
 def _warnings_as_lines(terminal: Terminal) -> Iterator[None]:
+    """Print warnings as lines of the command."""
     said = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:

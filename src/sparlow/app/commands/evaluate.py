@@ -86,6 +86,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _seen(count: int) -> dict[str, Any]:
+    """Return how many samples the model was learned from, as parts of a result."""
     return {"seen_in_training": count > 0, "n_seen": count}
 
 
@@ -176,6 +177,7 @@ def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -
 
 
 def _classes(dataset: Dataset) -> Array:
+    """Return the class labels of a file, or say that it has none."""
     if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
         raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
     return dataset.y
@@ -222,6 +224,7 @@ def _said_of_features(whole: Dataset | Pictures) -> str:
 
 
 def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+    """Print R² of predicted targets."""
     if dataset.y is None:
         raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
     score = held.model.score(dataset.X, dataset.y)
@@ -244,6 +247,7 @@ def as_dict(row: Judgement) -> dict[str, Any]:
 
 
 def _text(rows: list[Judgement]) -> str:
+    """Return the accuracies as lines for the terminal."""
     classifiers = list(rows[0].predicted)
     lines = [
         [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), *_seconds(row)]

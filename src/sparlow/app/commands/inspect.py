@@ -66,10 +66,12 @@ def describe(held: SavedModel) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
+    """Return the shape of an array, other values as they are."""
     return f"array of shape {value.shape}" if isinstance(value, np.ndarray) else value
 
 
 def _text(facts: dict[str, Any]) -> str:
+    """Return what a model file holds as lines for the terminal."""
     data = dict(facts["data"])
     data["classes"] = (
         f"{len(data['classes'])}: {', '.join(data['classes'][:12])}{' …' if len(data['classes']) > 12 else ''}"

@@ -135,6 +135,7 @@ _NO_RIVALS = "Rivals need the samples that it was learned from: --train names th
 def _with_train(
     arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
+    """Judge the saved model on DATA, beside rivals learned from TRAIN."""
     train = _read_train(arguments, held)
     if train.fingerprint == dataset.fingerprint:
         raise UserError("TRAIN and DATA are the same samples: leave --train out, and a share of DATA is held out.")
@@ -181,6 +182,7 @@ def _said_of_accuracies(held: SavedModel, dataset: Dataset, train: Dataset) -> l
 def _with_split(
     arguments: argparse.Namespace, held: SavedModel, dataset: Dataset, name: str, terminal: Terminal
 ) -> tuple[list[Judgement], str]:
+    """Judge a model learned anew from a part of DATA on the held-out share."""
     assert dataset.y is not None
     known = np.flatnonzero(known_rows(dataset.y))
     test = known[split(dataset.y[known], arguments.test_fraction)[1]]

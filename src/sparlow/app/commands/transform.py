@@ -102,6 +102,7 @@ def _large(arguments: argparse.Namespace, held: SavedModel, path: pathlib.Path, 
 
 
 def _write(path: pathlib.Path, Z: Any, dataset: Dataset, raw: bool) -> None:
+    """Write an embedding to a file."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
         write_npy(path, Z)
@@ -115,6 +116,7 @@ def _write(path: pathlib.Path, Z: Any, dataset: Dataset, raw: bool) -> None:
 
 
 def _columns(Z: Any, dataset: Dataset) -> dict[str, Any]:
+    """Return the columns of an embedding as a table."""
     columns: dict[str, Any] = {} if dataset.names is None else {"name": list(dataset.names)}
     if dataset.y is not None and dataset.y.ndim == 1:
         mixed = dataset.y.dtype.kind == "O"  # words, and −1 where there is none

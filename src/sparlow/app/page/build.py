@@ -97,6 +97,7 @@ def report(
 
 
 def _short_name(source: str) -> str:
+    """Return the name of a file without its folders."""
     return source.rstrip("/").split("/")[-1] or "samples"
 
 
@@ -301,6 +302,7 @@ def _said_of_samples(held: ModelFile, dataset: Dataset, shown: int) -> str:
 
 
 def _explore(data: dict[str, Any]) -> str:
+    """Return the section of the page with the embedding."""
     options = "".join(
         f'<option value="{k}">{html.escape(view["name"])}</option>' for k, view in enumerate(data["views"])
     )
@@ -315,6 +317,7 @@ def _explore(data: dict[str, Any]) -> str:
 
 
 def _atoms(data: dict[str, Any], views: Any) -> Section:
+    """Return the section of the page with the atoms."""
     if data["atoms"] is None:
         body = '<p class="soft">They are too many and too long to be drawn in a page.</p><div id="atomsheet"></div>'
         return Section("Atoms", body)
@@ -335,6 +338,7 @@ def _atoms(data: dict[str, Any], views: Any) -> Section:
 
 
 def _factors(data: dict[str, Any], model: Any) -> Section:
+    """Return the section of the page with the factors."""
     what = "red adds, blue takes away" if data["images"] else "as lines over the features"
     count = model.n_components_
     which = f"each of the {count} coordinates" if count > 1 else "the one coordinate"
@@ -349,6 +353,7 @@ def _factors(data: dict[str, Any], model: Any) -> Section:
 
 
 def _course(model: Any) -> Section:
+    """Return the section of the page with the course of learning."""
     history = model.history_
     steps, held = history["step_number"], np.asarray(history["held_out"], float)
     lead = f"{model.n_iter_} steps; learning ended because: {model.stop_reason_}."
@@ -369,6 +374,7 @@ def _course(model: Any) -> Section:
 
 
 def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
+    """Return the section of the page with accuracies and confusions."""
     if not judgements:
         return []
     ours = judgements[0]
@@ -406,6 +412,7 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
 
 
 def _weakest(row: Judgement, which: str) -> str:
+    """Return the classes that are least often right."""
     weakest = sorted((item for item in row.per_class(which).items() if item[1] < 1), key=lambda item: item[1])[:5]
     if not weakest:
         return '<p class="soft">Every class is always right.</p>'
@@ -414,6 +421,7 @@ def _weakest(row: Judgement, which: str) -> str:
 
 
 def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, Any]:
+    """Return the numbers at the top of the page."""
     model = held.model
     shape = dataset.shape or held.image_shape
     what = "numbers" if dataset.files is None else "features of a photograph"
@@ -446,6 +454,7 @@ def _rounded(value: Any) -> str:
 
 
 def _parameters(held: ModelFile) -> str:
+    """Return the table of parameters of the page."""
     model = held.model
     asked = {
         name: f"array {value.shape}" if isinstance(value, np.ndarray) else value

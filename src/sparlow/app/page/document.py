@@ -120,6 +120,7 @@ def document(
 
 
 def _card(part: Section) -> str:
+    """Return one section of the page as HTML."""
     lead = f'<p class="lead">{html.escape(part.lead)}</p>' if part.lead else ""
     return (
         f'<section class="card" id="{part.anchor}" aria-labelledby="{part.anchor}-title">'
@@ -166,6 +167,7 @@ def table(
 
 
 def _numeric(cell: Any) -> bool:
+    """Return whether a cell of a table of the page is a number."""
     return isinstance(cell, (int, float)) or bool(
         re.fullmatch(r"[-+−<≈ ]*[\d.,]+( ?± ?[\d.]+)?( ?%)?|–|", _plain(cell))
     )
@@ -178,6 +180,7 @@ def _plain(cell: Any) -> str:
 
 
 def _cell(cell: Any, tag: str, right: bool) -> str:
+    """Return a cell of a table of the page."""
     scope = ' scope="col"' if tag == "th" else ""
     text = html.escape(_plain(cell))
     text = text if _plain(cell) == str(cell).strip() else f"<strong>{text}</strong>"
@@ -259,6 +262,7 @@ def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, 
 
 
 def _range(y: Array) -> tuple[float, float]:
+    """Return the range of a curve on the page."""
     low, high = float(y.min()), float(y.max())
     room = 0.05 * (high - low) or max(abs(high), 1.0) * 0.05
     return low - room, high + room
@@ -274,6 +278,7 @@ def _levels(low: float, high: float, bottom: float, top: float) -> list[tuple[fl
 
 
 def _mark(X: Array, Y: Array, x: Array, marked: int | None, words: str, wide: int) -> str:
+    """Return the mark of one point of a curve on the page."""
     place = np.flatnonzero(x == marked)
     if marked is None or not len(place):
         return ""
@@ -327,4 +332,5 @@ def confusion(counts: Array, classes: Sequence[str], title: str) -> str:
 
 
 def _cut(label: str) -> str:
+    """Return a long name cut to fit on the page."""
     return html.escape(label if len(label) <= 18 else label[:17] + "…")

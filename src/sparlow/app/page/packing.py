@@ -44,6 +44,7 @@ def as_base64(values: Array, kind: Any) -> str:
 
 
 def _image() -> Any:
+    """Import Pillow, or say which extra has it."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -261,6 +262,7 @@ def embedding_perspectives(Z: Array, classes: Array) -> list[dict[str, Any]]:
 
 
 def _discriminant(Z: Array, classes: Array, known: Array) -> dict[str, Any]:
+    """Return the view of the embedding that keeps classes apart."""
     labels = np.unique(classes[known], return_inverse=True)[1]
     count = min(3, labels.max())
     member = np.eye(labels.max() + 1)[labels]
