@@ -350,7 +350,8 @@ def test_gradients_of_tddl_against_central_differences_through_the_solver(name, 
     prior, h = sparlow.priors.ElasticNet(0.05, 0.005), 1e-6
 
     def cost(D, W, b):
-        return gradient(samples, T, unit(D), Linear(W, b), prior, LOSSES[name], 0.1, tol=1e-13)
+        coder = sparlow.Coder(unit(D), prior, tol=1e-13)
+        return gradient(samples, T, coder, Linear(W, b), LOSSES[name], 0.1)
 
     value, to_D, to_W, to_b = cost(D, *linear)
     codes = sparlow.encode(samples, D, prior)
@@ -382,8 +383,9 @@ def test_first_classifier_of_tddl_is_the_best_one():
     assert np.abs(slope).max() < 1e-4
 
 
-def test_tddl_learns_dictionaries_for_its_task():
-    options = {"n_atoms": 50, "nu": 1e-5, "rho": 2.0, "random_state": 0}
+@pytest.mark.parametrize("solver", ["adam", "sgd"])
+def test_tddl_learns_dictionaries_for_its_task(solver):
+    options = {"n_atoms": 50, "nu": 1e-5, "solver": solver, "random_state": 0}
     first, later = (TDDL(max_iter=n, **options).fit(X[:700], Y[:700]) for n in (1, 15))
     assert np.all(np.diff(later.costs_[1:]) < 0.02 * later.costs_[0])
     assert later.costs_[-1] < 0.8 * later.costs_[0]

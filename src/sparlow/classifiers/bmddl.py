@@ -18,7 +18,7 @@ from ..graphs import neighbours
 from ..parallel import one_blas_thread
 from ..priors import ElasticNet
 from .base import Array, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
-from .tddl import moved_atoms
+from .tddl import moved_atoms, tangent
 
 _NEIGHBOURS = 5
 _HALVINGS = 6
@@ -293,7 +293,7 @@ class BMDDL(DictionaryClassifier):
         self, X: Array, labels: Array, H: Array, at: Level, slope: Array, step: float
     ) -> tuple[Level, float] | None:
         """Return a level of smaller objective and its step, or none if there is none along the slope."""
-        along = slope - np.einsum("ij,ij->i", slope, at.D)[:, None] * at.D
+        along = tangent(at.D, slope)
         longest = float(np.linalg.norm(along, axis=1).max())
         if not longest > 0:
             return None

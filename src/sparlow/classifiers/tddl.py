@@ -14,8 +14,10 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..coding import encode, pullback
+from ..coding import Coder, encode
+from ..derivative import gradient_entries
 from ..dictionaries import class_union, online, unit_samples
+from ..dictionaries.atoms import unit_rows
 from ..parallel import Threads, one_blas_thread
 from ..priors import ElasticNet
 from ..views import Views
@@ -48,6 +50,51 @@ class Linear(NamedTuple):
         return np.asarray(codes @ self.W + self.b)
 
 
+class Descent:
+    """Stochastic gradient descent with the rate min(ρ, ρ t₀/t) at step t."""
+
+    def __init__(self, rho: float, t0: int) -> None:
+        self.rho, self.t0, self.t = rho, t0, 0
+
+    def moved(self, D: Array, linear: Linear, to_D: Array, to_W: Array, to_b: Array) -> tuple[Array, Linear]:
+        """Return dictionary and classifier after a step against the gradients."""
+        self.t += 1
+        rate = D.dtype.type(self.rho * min(1, self.t0 / self.t))
+        return moved_atoms(D, to_D, rate), Linear(linear.W - rate * to_W, linear.b - rate * to_b)
+
+
+class Adam:
+    """Adam (Kingma, Ba 2015) with a rate that falls from ρ to zero along a cosine, ten times as large for W and b.
+
+    Gradients are averaged over steps and divided by the root of their mean square: that of an atom by one number, so
+    that its direction is kept, that of W and b entry by entry.
+    """
+
+    MEMORY, SQUARES, CLASSIFIER = 0.9, 0.99, 10.0  # β₁, β₂, and the rate of W and b relative to that of D
+
+    def __init__(self, rho: float, n_steps: int) -> None:
+        self.rho, self.n_steps, self.t = rho, n_steps, 0
+        self.means: list[Array] = []
+        self.squares: list[Array] = []
+
+    def moved(self, D: Array, linear: Linear, to_D: Array, to_W: Array, to_b: Array) -> tuple[Array, Linear]:
+        """Return dictionary and classifier after a step."""
+        slopes = [tangent(D, to_D), to_W, to_b]
+        energies = [np.mean(slopes[0] ** 2, axis=1, keepdims=True), to_W**2, to_b**2]
+        if not self.t:
+            self.means, self.squares = [0 * slope for slope in slopes], [0 * energy for energy in energies]
+        rate = self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2
+        self.t += 1
+        unbiased = (1 - self.SQUARES**self.t) ** 0.5 / (1 - self.MEMORY**self.t)
+        steps = []
+        for mean, square, slope, energy in zip(self.means, self.squares, slopes, energies, strict=True):
+            mean += (1 - self.MEMORY) * (slope - mean)
+            square += (1 - self.SQUARES) * (energy - square)
+            steps.append(D.dtype.type(rate * unbiased) * mean / (np.sqrt(square) + D.dtype.type(1e-12)))
+        fast = D.dtype.type(self.CLASSIFIER)
+        return unit_rows(D - steps[0]), Linear(linear.W - fast * steps[1], linear.b - fast * steps[2])
+
+
 class TDDL(DictionaryClassifier):
     """Learn a dictionary and a linear classifier of its codes together, for one task.
 
@@ -56,9 +103,10 @@ class TDDL(DictionaryClassifier):
         E ℓ(y, a(x; D)W + b) + (ν/2)‖W‖²,
         a(x; D) = argmin over a of ½‖x − aD‖² + λ₁‖a‖₁ + (λ₂/2)‖a‖²
 
-    Stochastic gradient descent on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes
-    through the codes: it is :func:`sparlow.pullback` of ∂ℓ/∂A = ∇ℓ Wᵀ, which is never formed. Step t has the rate
-    min(ρ, ρ t₀/t). Learning starts with D by online dictionary learning and with the best W and b for its codes.
+    Stochastic gradients on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes through
+    the codes: it is :func:`sparlow.pullback` of ∂ℓ/∂A = ∇ℓ Wᵀ, which is never formed. Learning starts with D by online
+    dictionary learning and with the best W and b for its codes. The paper takes steps of the rate min(ρ, ρ t₀/t)
+    (``solver="sgd"``); Adam ends lower in as many passes.
 
     Parameters
     ----------
@@ -72,12 +120,14 @@ class TDDL(DictionaryClassifier):
         training and prediction take as many times as long as there are classes.
     lambda1, lambda2 : float
         λ₁ and λ₂. Samples have unit norm.
-    nu : float, default=1e-4
+    nu : float, default=1e-6
         ν.
-    rho : float, default=1.0
-        ρ, the first rate.
+    solver : {"adam", "sgd"}, default="adam"
+        How D, W and b follow the gradients.
+    rho : float, optional
+        ρ, the first rate; by default 0.01 for "adam" and 3 for "sgd".
     t0 : int, optional
-        Steps after which the rate falls; by default a tenth of all.
+        For "sgd": steps after which the rate falls; by default a tenth of all.
     max_iter : int, default=20
         Passes over the samples.
     batch_size : int, default=200
@@ -85,6 +135,8 @@ class TDDL(DictionaryClassifier):
     views : Views, optional
         For instance ``Shifts(1)``: each time a sample is drawn, it is moved by one of these maps or left as it is, at
         random. This is learning from moved copies, of which no more than a batch is held.
+    average : bool, default=False
+        Whether scores of a new sample are the mean over its views, which makes prediction as many times slower.
     random_state : int or RandomState, optional
         For the first dictionary and the order of samples.
     n_jobs : int, optional
@@ -114,6 +166,8 @@ class TDDL(DictionaryClassifier):
     J. Mairal, F. Bach, J. Ponce: Task-driven dictionary learning. IEEE Transactions on Pattern Analysis and Machine
     Intelligence 34(4), 2012.
 
+    D. P. Kingma, J. Ba: Adam: a method for stochastic optimization. ICLR, 2015.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -134,11 +188,13 @@ class TDDL(DictionaryClassifier):
         "lambda1": [Interval(Real, 0, None, closed="neither")],
         "lambda2": [Interval(Real, 0, None, closed="left")],
         "nu": [Interval(Real, 0, None, closed="left")],
-        "rho": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"adam", "sgd"})],
+        "rho": [Interval(Real, 0, None, closed="neither"), None],
         "t0": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "views": [Views, None],
+        "average": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -152,12 +208,14 @@ class TDDL(DictionaryClassifier):
         shared: bool = True,
         lambda1: float = 0.15,
         lambda2: float = 1e-3,
-        nu: float = 1e-4,
-        rho: float = 1.0,
+        nu: float = 1e-6,
+        solver: str = "adam",
+        rho: float | None = None,
         t0: int | None = None,
         max_iter: int = 20,
         batch_size: int = 200,
         views: Views | None = None,
+        average: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -168,11 +226,13 @@ class TDDL(DictionaryClassifier):
         self.lambda1 = lambda1
         self.lambda2 = lambda2
         self.nu = nu
+        self.solver = solver
         self.rho = rho
         self.t0 = t0
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.views = views
+        self.average = average
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -236,6 +296,12 @@ class TDDL(DictionaryClassifier):
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def _scores(self, X: Array) -> Array:
+        if not self.average or self.views is None:
+            return self._scores_of(X)
+        views = self.views.maps(X.shape[1])
+        return np.asarray(sum(self._scores_of(unit_samples(X @ view.astype(X.dtype))) for view in views) / len(views))
+
+    def _scores_of(self, X: Array) -> Array:
         def codes(D: Array) -> sp.csr_array:
             return encode(X, D, self._prior(), n_jobs=self.n_jobs)
 
@@ -260,23 +326,24 @@ class TDDL(DictionaryClassifier):
         """Return dictionary, classifier and the mean objective of each pass."""
         loss, prior = LOSSES[self.loss], self._prior()
         linear = best_linear(encode(X, D, prior, tol=_TOL, n_jobs=self.n_jobs), T, loss, self.nu)
-        n_steps = self.max_iter * -(-len(X) // self.batch_size)
-        t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
-        t, costs = 0, []
+        solver, coder, costs = self._solver(len(X)), Coder(D, prior, tol=_TOL, n_jobs=self.n_jobs), []
         for iteration in range(self.max_iter):
             total = 0.0
             for rows, batch in self._batches(X, rng):
-                t += 1
-                rate = X.dtype.type(self.rho * min(1, t0 / t))
-                value, to_D, to_W, to_b = gradient(
-                    batch, T[rows], D, linear, prior, loss, self.nu, tol=_TOL, n_jobs=self.n_jobs
-                )
-                D = moved_atoms(D, to_D, rate)
-                linear = Linear(linear.W - rate * to_W, linear.b - rate * to_b)
+                value, *slopes = gradient(batch, T[rows], coder, linear, loss, self.nu)
+                D, linear = solver.moved(coder.dictionary, linear, *slopes)
+                coder = coder.at(D)
                 total += value * len(rows)
             costs.append(total / len(X))
             self._say(f"pass {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
         return D, linear, np.array(costs)
+
+    def _solver(self, n: int) -> Descent | Adam:
+        n_steps = self.max_iter * -(-n // self.batch_size)
+        if self.solver == "adam":
+            return Adam(0.01 if self.rho is None else self.rho, n_steps)
+        t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
+        return Descent(3.0 if self.rho is None else self.rho, t0)
 
     def _batches(self, X: Array, rng: Any) -> Iterator[tuple[Array, Array]]:
         """Yield the rows of each batch in random order, and its samples, each in a random view."""
@@ -293,16 +360,7 @@ class TDDL(DictionaryClassifier):
 
 
 def gradient(
-    X: Array,
-    T: Array,
-    D: Array,
-    linear: Linear,
-    prior: ElasticNet,
-    loss: Loss,
-    nu: float,
-    *,
-    tol: float | None = None,
-    n_jobs: int | None = None,
+    X: Array, T: Array, coder: Coder, linear: Linear, loss: Loss, nu: float
 ) -> tuple[float, Array, Array, Array]:
     """Return the mean loss plus (ν/2)‖W‖², and its gradients with respect to D, W and b.
 
@@ -310,18 +368,14 @@ def gradient(
     ----------
     X, T : arrays of shape (n, m) and (n, c)
         Samples and their targets.
-    D : array of shape (r, m)
-        Atoms of unit norm, taken as free: the gradient has a part across the spheres.
+    coder : Coder
+        Of D, atoms of unit norm, taken as free: the gradient has a part across the spheres.
     linear : Linear
         W and b.
-    prior : ElasticNet
-        Of the codes.
     loss : Loss
         One of ``LOSSES``.
     nu : float
         ν.
-    tol, n_jobs
-        As of :func:`sparlow.encode`.
 
     Returns
     -------
@@ -329,20 +383,23 @@ def gradient(
     to_D, to_W, to_b : arrays of shape (r, m), (r, c), (c,)
 
     """
-    codes = encode(X, D, prior, tol=tol, n_jobs=n_jobs)
+    codes = coder.codes(X)
     scores = linear.scores(codes)
-    slopes = ((loss.probabilities(scores) - T) / len(X)).astype(D.dtype)  # ∂/∂S
+    slopes = ((loss.probabilities(scores) - T) / len(X)).astype(X.dtype)  # ∂/∂S
     value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
-    to_D = pullback(X, D, prior, codes, (slopes, linear.W.T), n_jobs=n_jobs)
-    to_W = np.asarray(codes.T @ slopes + D.dtype.type(nu) * linear.W)
+    to_D = coder.slope(X, codes, gradient_entries((slopes, linear.W.T), codes))
+    to_W = np.asarray(codes.T @ slopes + X.dtype.type(nu) * linear.W)
     return value, to_D, to_W, slopes.sum(axis=0)
+
+
+def tangent(D: Array, slope: Array) -> Array:
+    """Return the part of the slope along the spheres."""
+    return np.asarray(slope - np.einsum("ij,ij->i", slope, D)[:, None] * D)
 
 
 def moved_atoms(D: Array, slope: Array, rate: float) -> Array:
     """Return the atoms after a step against the part of the slope along the spheres, at unit norm."""
-    along = slope - np.einsum("ij,ij->i", slope, D)[:, None] * D
-    moved = D - rate * along
-    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    return unit_rows(D - rate * tangent(D, slope))
 
 
 def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: int = 200) -> Linear:
