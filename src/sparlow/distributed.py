@@ -200,6 +200,7 @@ class Cluster(Store):
                 self._wait_for_workers(error)
 
     def _wait_for_workers(self, error: BaseException) -> None:
+        """Wait until a worker of the cluster is back."""
         deadline = time.monotonic() + timeout()
         while time.monotonic() < deadline:
             try:
@@ -213,6 +214,7 @@ class Cluster(Store):
         raise ClusterLostError(self._said(f"no worker was there for {timeout():.0f} s")) from error
 
     def _said(self, what: str) -> str:
+        """Return the message that the cluster was lost."""
         n, parts = self.shape[0], len(self.slices)
         return (
             f"The cluster was lost: {what}. What was computed for this step, of {n} samples in {parts} parts, is lost. "
@@ -244,6 +246,7 @@ class _Block:
         self._graph, ((self._key,),) = dict(rows.__dask_graph__()), rows.__dask_keys__()
 
     def read(self) -> Any:
+        """Return the rows of a block on its worker."""
         return dask.get(self._graph, self._key)
 
 
@@ -276,6 +279,7 @@ def _keep_pages() -> None:
 
 
 def _as_it_is(block: Any) -> Any:
+    """Return a block of a dask array as it is."""
     return block
 
 

@@ -87,7 +87,7 @@ class Rule(Protocol):
 
     @property
     def supervision(self) -> str:
-        """Return "none", "full" or "semi"."""
+        """Return whether labels are ignored ("none"), needed ("full") or needed for some samples ("semi")."""
 
     @property
     def targets(self) -> bool:
@@ -99,7 +99,7 @@ class Rule(Protocol):
 
     @property
     def weighted(self) -> bool:
-        """Return whether samples may have weights."""
+        """Return whether the criterion takes weights of samples beside labels."""
 
 
 @dataclass(frozen=True)

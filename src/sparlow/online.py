@@ -203,7 +203,7 @@ class _Kept(NamedTuple):
 
 
 def _row(codes: Any, i: int) -> tuple[Array, Array]:
-    """Return indices and entries of one code."""
+    """Return indices and entries of one code, which the reservoir keeps."""
     entries = slice(codes.indptr[i], codes.indptr[i + 1])
     return codes.indices[entries].copy(), codes.data[entries].copy()
 

@@ -286,10 +286,12 @@ def begin(
 
 
 def _reduced(coded: Rows, basis: Array | None) -> Rows:
+    """Return coded samples in the directions that U may have."""
     return coded if basis is None else coded.projected(basis)
 
 
 def _expanded(U: Array, basis: Array | None) -> Array:
+    """Return U for all features, from the directions it may have."""
     return U if basis is None else basis @ U
 
 

@@ -13,6 +13,7 @@ _ROTATION = 30.0  # to rotate an entry takes as long as so many thirds of a mult
 
 @part
 def dot(a, b):
+    """Return the inner product of two arrays."""
     total = a[0] * 0
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -21,6 +22,7 @@ def dot(a, b):
 
 @part
 def euclidean(x):
+    """Return the norm of an array, in double precision."""
     total = 0.0
     for i in range(x.shape[0]):
         entry = float(x[i])
@@ -30,6 +32,7 @@ def euclidean(x):
 
 @part
 def subtract_multiple(y, alpha, x, n):
+    """Subtract a multiple of an array from another, in place."""
     for i in range(n):
         y[i] -= alpha * x[i]
 

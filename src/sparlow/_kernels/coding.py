@@ -130,6 +130,7 @@ def _first_crossing(codes, support, step, k):
 
 @part
 def _accept(work, w):
+    """Accept the trial point of a sample as its code."""
     for a in range(w):
         work[_CODE, a] = work[_TRIAL, a]
         work[_RESID, a] = work[_TRIAL_RESID, a]
@@ -583,6 +584,7 @@ def _frozen(*arrays):
 
 
 def _as_start(coded):
+    """Return what a kernel returned as codes to start another from."""
     counts, indices, data, _ = coded
     return _frozen(np.concatenate([[0], np.cumsum(counts)]), indices, data)
 

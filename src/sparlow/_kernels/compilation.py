@@ -79,6 +79,7 @@ event.register("numba:compile", _Announcer())
 
 @functools.cache
 def _announce() -> None:
+    """Say once that kernels are being compiled."""
     logging.getLogger("sparlow").warning("SparLow is compiling, once, about %d s", SECONDS)
 
 
@@ -92,6 +93,7 @@ def _saved(save, *arguments):
 
 @functools.cache
 def _say_once() -> None:
+    """Warn that compiled kernels cannot be kept on disk."""
     warnings.warn(
         "SparLow compiles its functions anew in each process: there is no folder to keep them in, or the disk is full. "
         "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written.",

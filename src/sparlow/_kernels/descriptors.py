@@ -102,12 +102,14 @@ def share_rows(image, first, last, padded, ring):
 
 @part
 def add_multiple(total, weight, row):
+    """Add a multiple of a row of cells, in place."""
     for s in range(total.shape[0]):
         total[s] += weight * row[s]
 
 
 @part
 def add_two_multiples(total, weight, row, other_weight, other_row):
+    """Add multiples of two rows of cells, in place."""
     for s in range(total.shape[0]):
         total[s] += weight * row[s] + other_weight * other_row[s]
 
@@ -188,6 +190,7 @@ def copy_cells(cells, kinds, shifts, out, q, j):
 
 @part
 def norm(row):
+    """Return the norm of a descriptor."""
     total = np.float32(0)
     for s in range(row.shape[0]):
         total += row[s] * row[s]

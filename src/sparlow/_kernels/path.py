@@ -135,6 +135,7 @@ def _move(work, length, k):
 
 @part
 def gather(source, atoms, w, target):
+    """Copy the entries of some atoms."""
     for c in range(w):
         target[c] = source[atoms[c]]
 

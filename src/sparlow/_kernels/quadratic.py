@@ -163,6 +163,7 @@ def _mark(z, ints, k, far):
 
 @part
 def _unmark(z, ints, low, high, k, far):
+    """Give the support its intervals back."""
     for s in range(k):
         member = ints[MEMBER, s]
         z[LOW, member], z[HIGH, member] = max(low[member], -far), min(high[member], far)

@@ -62,6 +62,7 @@ def butterfly_4(a, b, c, d, turns, width):
 
 @part
 def sum_and_difference(a, b, target, width):
+    """Store the sum and the difference of two complex rows."""
     for x in range(width):
         target[x], target[x + WIDTH] = a[x] + b[x], a[x + WIDTH] + b[x + WIDTH]
         target[x + PITCH], target[x + PITCH + WIDTH] = a[x] - b[x], a[x + WIDTH] - b[x + WIDTH]
@@ -169,6 +170,7 @@ def move(source, i, target, k):
 
 @part
 def fill(value, target, k):
+    """Set eight entries of a row to one value."""
     target[k, 0], target[k, 1], target[k, 2], target[k, 3] = value, value, value, value
     target[k, 4], target[k, 5], target[k, 6], target[k, 7] = value, value, value, value
 
@@ -181,6 +183,7 @@ def points(array):
 
 @part
 def copy_row(source, target, width):
+    """Copy the first entries of a row."""
     for x in range(width):
         target[x] = source[x]
 
@@ -202,6 +205,7 @@ def separate(a, b, real, imaginary, other_real, other_imaginary, width):
 
 @part
 def negate(row):
+    """Change the sign of a row, in place."""
     for x in range(row.shape[0]):
         row[x] = -row[x]
 
@@ -261,6 +265,7 @@ def spectrum(values, n, m, down, across, half, out, buffer, spare):
 
 @part
 def product(real, imaginary, wavelet, row, width):
+    """Multiply a complex row by a real wavelet."""
     for x in range(width):
         row[x], row[x + WIDTH] = real[x] * wavelet[x], imaginary[x] * wavelet[x]
 
@@ -292,6 +297,7 @@ def multiply(real, imaginary, wavelet, n, m, factor, left, width, buffer):
 
 @part
 def modulus(row, target, width):
+    """Store the modulus of a complex row."""
     for x in range(width):
         target[x] = math.sqrt(row[x] * row[x] + row[x + WIDTH] * row[x + WIDTH])
 
@@ -325,6 +331,7 @@ def filter_and_rectify(source, wavelet, n, m, factor, down, across, half, values
 
 @part
 def add_four(total, weights, a, b, c, d, width):
+    """Add multiples of four rows, in place."""
     e, f, g, h = weights[0], weights[1], weights[2], weights[3]
     for x in range(width):
         total[x] += e * a[x] + f * b[x] + g * c[x] + h * d[x]
@@ -332,6 +339,7 @@ def add_four(total, weights, a, b, c, d, width):
 
 @part
 def add_one(total, weight, a, width):
+    """Add a multiple of one row, in place."""
     for x in range(width):
         total[x] += weight * a[x]
 
@@ -392,11 +400,13 @@ def load(images, rows, columns, values):
 
 @part
 def plan_at(plans, axis, j):
+    """Return the tables of the Fourier transform of one axis and scale."""
     return plans[0][axis, j], plans[1][axis, j], plans[2][axis, j]
 
 
 @part
 def weights_at(low_pass, axis, j):
+    """Return the low-pass weights of one axis and scale."""
     return low_pass[0][axis, j], low_pass[1][axis, j]
 
 

@@ -66,6 +66,7 @@ class Dataset:
 
     @property
     def _read(self) -> Array:
+        """Return the samples as they were read, before any step."""
         return self.X if self.rows is None else self.rows
 
     @functools.cached_property

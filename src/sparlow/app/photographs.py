@@ -63,7 +63,7 @@ class Recipe:
     seed: int = 0
 
     def patches(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the sides of the patches for pictures of these sizes."""
+        """Return the sides of the patches that commands take for photographs of these sizes."""
         if self.patch is not None:
             return self.patch
         usual = _SCALES["fisher" if self.coding == "fisher" else self.descriptor]
@@ -272,6 +272,7 @@ def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
 
 
 def _reduced(reduction: list[tuple[str, Any]], rows: Any) -> Array:
+    """Return features of pictures after the steps that reduce them."""
     for _, step in reduction:
         rows = step.transform(rows)
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)

@@ -109,6 +109,7 @@ def _is_model(path: pathlib.Path) -> bool:
 
 
 def _guarded(reader: Callable[[pathlib.Path, ReadOptions], T], path: pathlib.Path, how: ReadOptions) -> T:
+    """Read a user's file, and name it in whatever error comes."""
     try:
         return reader(path, how)
     except (DataError, ImportError):

@@ -337,6 +337,7 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
 
 
 def _or_labels(name: Any, labelled: bool) -> str:
+    """Return advice on a column that may hold the labels."""
     return "" if labelled else f" If {name} is the column of labels, say --label-column {name}."
 
 

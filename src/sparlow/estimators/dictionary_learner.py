@@ -155,6 +155,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         return self
 
     def _fit(self, X: Any, y: Any) -> None:
+        """Learn the dictionary from checked samples."""
         labels = y if self.class_wise else "no_validation"
         refuse_mixture(labels)
         checked = validate_data(self, X, labels, accept_sparse="csr", dtype=FLOATS, order="C")
@@ -264,6 +265,7 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
 
     @property
     def _n_features_out(self) -> int:
+        """Return the number of atoms, for names of output columns."""
         return len(self.dictionary_)
 
     def __sklearn_tags__(self) -> Tags:

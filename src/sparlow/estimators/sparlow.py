@@ -306,6 +306,7 @@ class SparLow(CallbackSupportMixin, Projector):
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any) -> None:
+        """Check one batch, and let the stream learn from it."""
         refuse_stacks(X)
         begun = self.__dict__.get("_stream")
         if begun is None:
@@ -395,6 +396,7 @@ class SparLow(CallbackSupportMixin, Projector):
         return in_parts(self._embedded, X) if streams(X, 4) else self._embedded(X)  # scaled, coded, projected
 
     def _embedded(self, X: Any) -> Array:
+        """Return the embedding of samples in memory."""
         coded = self._coded(X)
         W = self.projection_.astype(float)
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
@@ -475,6 +477,7 @@ class SparLow(CallbackSupportMixin, Projector):
             self._neighbours = None if self._training.y is None else self._voters()
 
     def _check_sound(self) -> None:
+        """Refuse attributes of ``SparLow`` from a damaged file."""
         check_attributes(self)
 
 

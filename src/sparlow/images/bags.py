@@ -161,6 +161,7 @@ def as_bags(X: Any, maker: str) -> Bags:
 
 
 def _bag_key(bag: Bag) -> bytes:
+    """Return a digest of the descriptors of one picture."""
     digest = hashlib.blake2b(digest_size=20)
     values = bag.values
     parts: tuple[Array, ...]

@@ -231,6 +231,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         return self
 
     def _check_sample(self, sample: Array) -> None:
+        """Refuse fewer descriptors than words."""
         used = int(np.any(sample, axis=1).sum()) if self.coding not in ("hard", "llc") else len(sample)
         if used < self.n_words:
             raise ValueError(
@@ -241,12 +242,14 @@ class Codebook(TransformerMixin, BaseEstimator):
             raise ValueError(f"n_neighbors={self.n_neighbors} is more than there are words, {self.n_words}.")
 
     def _local_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
+        """Learn the words, and return the coder of the nearest ones."""
         self.words_ = self._learn(sample, self.max_iter or 30, None, rng)
         if self.coding == "hard":
             return HardAssignment(self.words_)
         return LocalityConstrained(self.words_, self.n_neighbors, float(self.ridge))
 
     def _fisher_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
+        """Learn the mixture, and return the coder of Fisher vectors."""
         passes, (m, r) = self.max_iter or 20, (sample.shape[1], self.n_words)
         d = min(self.n_dimensions, m)
         shapes = {"mean": (m,), "axes": (m, d), "shares": (r,), "centres": (r, d), "variances": (r, d)}
@@ -259,6 +262,7 @@ class Codebook(TransformerMixin, BaseEstimator):
         return coder
 
     def _sparse_coder(self, sample: Array, rng: np.random.RandomState) -> WordCoder:
+        """Learn the words as atoms, and return the coder of sparse codes."""
         prior = ElasticNet(0.15) if self.prior is None else self.prior
         self.words_ = self._learn(sample, self.max_iter or 3, prior, rng)
         if self.coding == "sparse":

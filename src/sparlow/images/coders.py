@@ -52,12 +52,14 @@ def check_words(words: Any, k: Any) -> None:
 
 
 def _check_shape(array: Array, expected: tuple[int, int], name: str) -> None:
+    """Refuse words or templates of another shape."""
     check_words(array, 1)
     if array.shape != expected:
         raise ValueError(f"{name} of a coder must have the shape {expected}, got {array.shape}.")
 
 
 def _check_prior(prior: Any) -> None:
+    """Refuse a prior of a coder that is no elastic net."""
     if not isinstance(prior, ElasticNet):
         raise ValueError(f"The prior of a coder must be an ElasticNet, got {type(prior).__name__}.")
 

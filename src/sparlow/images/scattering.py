@@ -378,7 +378,7 @@ class Scattering(TransformerMixin, BaseEstimator):
             )
 
     def _check_sound(self) -> None:
-        """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
+        """Refuse attributes of a scattering model that do not fit each other, as a damaged file may have them."""
         sides = self.image_shape_
         whole = isinstance(sides, tuple) and len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
         if not whole or math.prod(sides) != self.n_features_in_:

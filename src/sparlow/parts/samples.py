@@ -118,6 +118,7 @@ class Parts:
         self.store.forget(self.session.name)
 
     def _at(self) -> At:
+        """Return what parts are coded by, without a dictionary."""
         assert self.session is not None
         return At(self.session.name, self.scaling, self.prior, self.views, working_memory())
 
@@ -168,15 +169,18 @@ class Parts:
 
 
 def _whole(X: Any, shared: Any, own: Any) -> Any:
+    """Return a part as it is."""
     return X
 
 
 def _dense(X: Any, basis: Array | None, own: Any) -> Array:
+    """Return a part as a plain array, projected where there is a basis."""
     part = X if basis is None else X @ basis
     return part.toarray() if sp.issparse(part) else np.asarray(part)
 
 
 def _sums_of_rows(X: Any, shared: Any, own: Any) -> tuple[Array, float, Array]:
+    """Return sums over the rows of one part."""
     rows = Rows(X)
     return rows.mean * rows.shape[0], rows.squares, rows.used.astype(int)
 
@@ -193,6 +197,7 @@ def _count(coded: Coded) -> tuple[Any, ...]:
 
 
 def _counted_and_summed(coded: Coded, bases: Any, own: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return counts and sums over the codes of one part."""
     return _count(coded), sums_of_part(coded, bases, own)
 
 
@@ -288,12 +293,14 @@ class CodedParts(Rows):
 
     @property
     def mean(self) -> Array:
+        """The mean of the rows of all parts, (w,)."""
         alpha, gamma = self.samples.weights
         blocks = [alpha * self._counted[0] / len(self.samples)] if alpha else []
         return np.concatenate(blocks + ([gamma * self.samples.mean] if gamma else []))
 
     @property
     def squares(self) -> float:
+        """The sum of all squared entries, over all parts."""
         alpha, gamma = self.samples.weights
         return float(alpha**2 * self._counted[1] + (gamma**2 * self.samples._sums[1] if gamma else 0.0))
 
@@ -304,6 +311,7 @@ class CodedParts(Rows):
 
     @property
     def used(self) -> Array:
+        """Which features are not zero in all parts, (w,)."""
         alpha, gamma = self.samples.weights
         blocks = [self._counted[3] > 0] if alpha else []
         return np.concatenate(blocks + ([self.samples._sums[2] > 0] if gamma else []))
@@ -331,6 +339,7 @@ class CodedParts(Rows):
         return out
 
     def rmatmul(self, E: Any) -> Array:
+        """Return ΦᵀE (w, l), summed over the parts."""
         if self._named(E).name in self._kept:
             return self._sum(E)
         found = self.samples.store.total(self._work(_transposed), lambda rows: E[rows])
@@ -359,9 +368,11 @@ class CodedParts(Rows):
         return _symmetric(out)
 
     def projected(self, basis: Array) -> Rows:
+        """Return ΦV for a basis V, which stays in parts."""
         return _Projected(self, basis)
 
     def scatter_product(self, Q: Array, centred: bool = True) -> Array:
+        """Return ΦᵀΠΦQ (w, k), summed over the parts."""
         scales = self._scales()[:, None]
         product = scales * self.samples.store.total(self._work(_gram_product, scales * Q), nothing)
         if not centred:
@@ -369,6 +380,7 @@ class CodedParts(Rows):
         return product - len(self.samples) * np.outer(self.mean, self.mean @ Q)
 
     def scatter_within(self, Q: Array, centred: bool = True) -> Array:
+        """Return QᵀΦᵀΠΦQ (k, k), summed over the parts."""
         n = len(self.samples)
         squares = self.form(Structure(np.ones(n)), Q, remember=False)
         centre = (self.mean @ Q)[:, None]
@@ -412,24 +424,30 @@ class _Projected(Rows):
 
 
 def _symmetric(matrix: Array) -> Array:
+    """Return the symmetric part of a sum over parts."""
     return (matrix + matrix.T) / 2
 
 
 def _embedded(coded: Coded, U: Array, own: Any) -> Array:
+    """Return ΦU of one part."""
     return coded @ U
 
 
 def _transposed(coded: Coded, shared: Any, E: Any) -> Array:
+    """Return ΦᵀE of one part."""
     return coded.rmatmul(E)
 
 
 def _gram_product(coded: Coded, Q: Array, own: Any) -> Array:
+    """Return ΦᵀΦQ of one part."""
     return coded.rmatmul(coded @ Q)
 
 
 def _largest(coded: Coded, shared: Any, own: Any) -> float:
+    """Return the largest product of an atom with a sample of one part."""
     return coded.largest
 
 
 def _pulled_back(coded: Coded, shared: tuple[Array, float], left: Array) -> Array:
+    """Return the part of ∂f/∂D that one part gives."""
     return coded.pullback(left, *shared)

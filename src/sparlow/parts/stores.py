@@ -150,6 +150,8 @@ class Local(Store):
         self.rows, self.n_jobs = sp.csr_array(rows) if sp.issparse(rows) else rows, n_jobs
 
     def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
+        """Return the work of each part, by threads, in order."""
+
         def compute(part: tuple[int, slice]) -> Any:
             index, rows = part
             return work(index, lambda: self.read(rows), own(rows))
@@ -169,6 +171,7 @@ class Local(Store):
         return found
 
     def take(self, rows: Array) -> Any:
+        """Read some rows of the array or file."""
         if isinstance(self.rows, np.ndarray) or sp.issparse(self.rows):
             return self.read(rows)
         wanted = [(part, rows[(rows >= part.start) & (rows < part.stop)] - part.start) for part in self.slices]

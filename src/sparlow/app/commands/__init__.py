@@ -52,6 +52,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong without printing every option."""
 
     def error(self, message: str) -> NoReturn:
+        """End the command with a message about its usage."""
         self.exit(WRONG_USE, f"{self.prog}: error: {message}. {self.prog} --help lists what there is.\n")
 
 

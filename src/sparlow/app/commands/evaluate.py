@@ -134,6 +134,7 @@ def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Ter
 
 
 def _few(labels: list[str]) -> str:
+    """Return the first of some labels, for a message."""
     return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
 
 

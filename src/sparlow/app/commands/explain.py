@@ -138,4 +138,5 @@ def _class(model: Any, name: str | None, option: str) -> Any:
 
 
 def _name(one: Dataset) -> str:
+    """Return the name of the picture to explain."""
     return "sample" if one.names is None else one.names[0]

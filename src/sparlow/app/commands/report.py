@@ -204,6 +204,7 @@ def _with_split(
 
 
 def _followed(found: Iterable[Judgement], terminal: Terminal, extra: int) -> list[Judgement]:
+    """Return judgements, with progress on the terminal."""
     rows = []
     with terminal.progress("judging", len(rivals()) + extra) as step:
         for row in found:

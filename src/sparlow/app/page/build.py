@@ -288,6 +288,7 @@ def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
 
 
 def _said_of_samples(held: ModelFile, dataset: Dataset, shown: int) -> str:
+    """Say on the page which samples are shown."""
     n = len(dataset.X)
     parts = [
         f"{shown:,} of {n:,} samples, drawn at random."
