@@ -2,6 +2,7 @@
 
     SPARLOW_DATA=<folder> python benchmarks/classifiers.py [--sets digits orl …] [--methods …] [--seeds 0 1 2]
     python benchmarks/classifiers.py --speed          # beside dictlearn and dictol, for the methods that they share
+    python benchmarks/classifiers.py --tddl "as it is" … --sets usps [--test-seeds 0 1 2]
     python benchmarks/classifiers.py --table          # print what is known as a table
 
 Parameters are chosen on three training folds; of training parts above 1000 samples a part of that size is divided.
@@ -107,7 +108,7 @@ METHODS = {
     "SRC": lambda atoms, shape, seed, jobs: (SRC(**common(seed, jobs)), {"l1": [0.003, 0.01, 0.05, 0.1]}),
     "D-KSVD": of(DKSVD, {"n_nonzero": [8, 16, 30], "gamma": [0.1, 1.0]}),
     "LC-KSVD": of(LCKSVD, {"n_nonzero": [8, 20, 40], "alpha": [0.001, 0.1, 1.0]}),
-    "FDDL": of(FDDL, {"l1": [0.001, 0.005, 0.02], "scheme": ["global", "local"]}),
+    "FDDL": of(FDDL, {"lambda1": [0.001, 0.005, 0.02], "scheme": ["global", "local"]}),
     "TDDL": of(TDDL, {"lambda1": [0.05, 0.1, 0.15], "nu": [1e-6, 1e-4]}),
     "TDDL, moved copies": lambda atoms, shape, seed, jobs: (
         TDDL(atoms, views=Shifts(1, shape), average=True, max_iter=40, **common(seed, jobs)),
@@ -117,7 +118,7 @@ METHODS = {
     "SSPIC": of(SSPIC, {"dimensions": [None, 10, 30]}),
     "LapRLS": lambda atoms, shape, seed, jobs: (
         make_pipeline(Normalizer(), LapRLS(n_jobs=jobs)),
-        {"laprls__width": [1.0, 3.0], "laprls__ambient": [1e-4, 1e-2], "laprls__intrinsic": [0.0, 0.1]},
+        {"laprls__width": [1.0, 3.0], "laprls__gamma_A": [1e-4, 1e-2], "laprls__gamma_I": [0.0, 0.1]},
     ),
     "scattering + LDA": lambda atoms, shape, seed, jobs: (
         make_pipeline(
@@ -222,7 +223,7 @@ def shared_methods(atoms, classes):
         "SRC, dictol": (OfDictol(OtherSRC(lamb=0.01)), SRC(l1=0.01)),
         "FDDL, dictol": (
             OfDictol(LRSDL(lambd=0.005, lambd2=0.01, k=each, k0=0), iterations=5),
-            FDDL(atoms, l1=0.005, fisher=0.01, max_iter=5, scheme="local", random_state=0),
+            FDDL(atoms, lambda1=0.005, lambda2=0.01, max_iter=5, scheme="local", random_state=0),
         ),
         "D-KSVD, dictlearn": (
             DDLClassifier(atoms, n_nonzero_coefs=10, **trained),
@@ -267,6 +268,63 @@ def speed(name, repeats, most=2000, tests=1000):
         print(row, flush=True)
 
 
+# ── TDDL with moved copies, as the paper has it on digits ───────────────────────────────────────────────────────────
+
+
+HELD_OUT = 2000
+TDDL_BASE = {"n_atoms": 500, "lambda1": 0.1, "nu": 1e-6, "max_iter": 50}
+TDDL_CHANGES = {  # one by one
+    "as it is": {},
+    "no moved copies": {"copies": False},
+    "descent of the paper": {"solver": "sgd", "rho": 5.0},
+    "one-vs-all": {"loss": "logistic"},
+    "1000 atoms": {"n_atoms": 1000},
+    "200 atoms": {"n_atoms": 200},
+    "lambda1 0.15": {"lambda1": 0.15},
+    "nu 1e-5": {"nu": 1e-5},
+    "100 passes": {"max_iter": 100},
+}
+
+
+def of_tddl(options, seed):
+    options = {**TDDL_BASE, **options}
+    copies = options.pop("copies", True)
+    return TDDL(**options, views=Shifts(1) if copies else None, average=copies, random_state=seed)
+
+
+def wrong(model, X, y):
+    """Errors in per cent, with and without the mean over moved copies, and the mean of −log p of the former."""
+    found = []
+    for average in (model.average, False):
+        probabilities = model.set_params(average=average).predict_proba(X)
+        found.append(100 * float(np.mean(model.classes_[np.argmax(probabilities, axis=1)] != y)))
+        if not len(found) - 1:
+            own = probabilities[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+            loss = -float(np.mean(np.log(np.maximum(own, 1e-12))))
+    return {"error": round(found[0], 2), "error_without_mean": round(found[1], 2), "log_loss": round(loss, 4)}
+
+
+def tddl(name, changes, seeds):
+    """Rows of held-out training images for each change; for seeds, rows of the test part for these changes at once."""
+    X, y, n_train = SETS[name][0]() if name in SETS else official(f"{name}.npz")
+    X, X_test, y, y_test = X[:n_train].astype(np.float32), X[n_train:].astype(np.float32), y[:n_train], y[n_train:]
+    jobs = [(change, [change], 0) for change in changes] if seeds is None else [("test", changes, s) for s in seeds]
+    if seeds is None:
+        X, X_test, y, y_test = train_test_split(X, y, test_size=HELD_OUT, stratify=y, random_state=0)
+    for label, parts, seed in jobs:
+        key = {"tddl": label, "set": name, "changes": parts, "seed": seed}
+        if any(all(row.get(part) == value for part, value in key.items()) for row in rows()):
+            continue
+        options = {part: value for change in parts for part, value in TDDL_CHANGES[change].items()}
+        began = time.process_time()
+        model = of_tddl(options, seed).fit(X, y)
+        trained = time.process_time() - began
+        row = {**key, "options": {**TDDL_BASE, **options}, "n_train": len(X), "train_seconds": round(trained, 1)}
+        row |= {"cost": round(float(model.costs_[-1]), 5), **wrong(model, X_test, y_test)}
+        write(row)
+        print(json.dumps(row), flush=True)
+
+
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -305,16 +363,22 @@ def table():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=[*SETS, "mnist"], default=list(SETS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tddl", nargs="+", choices=TDDL_CHANGES, help="TDDL on one set with these changes")
+    parser.add_argument("--test-seeds", nargs="+", type=int, help="with --tddl: all changes at once, on the test part")
     parser.add_argument("--table", action="store_true")
     words = parser.parse_args()
     if words.table:
         table()
+        return
+    if words.tddl:
+        for name in words.sets:
+            tddl(name, words.tddl, words.test_seeds)
         return
     if words.speed:
         for name in words.sets:

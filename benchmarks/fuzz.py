@@ -467,14 +467,14 @@ def classifier(rng: Rng) -> Any:
         lambda: SRC(**few),
         lambda: DKSVD(**few, max_iter=2, n_nonzero=int(pick(rng, 1, 16)), gamma=power(rng, -3, 3)),
         lambda: LCKSVD(**few, max_iter=2, alpha=power(rng, -3, 3), beta=power(rng, -3, 3)),
-        lambda: FDDL(**few, max_iter=2, scheme=pick(rng, "global", "local"), fisher=pick(rng, 0.0, 1.0)),
+        lambda: FDDL(**few, max_iter=2, scheme=pick(rng, "global", "local"), lambda2=pick(rng, 0.0, 1.0)),
         lambda: TDDL(**few, max_iter=2, loss=pick(rng, "softmax", "square", "logistic"), nu=power(rng, -6, 1)),
         lambda: BMDDL(**few, max_iter=2, n_means=int(pick(rng, 1, 3, 9)), ridge=power(rng, -6, 2)),
         lambda: SSPIC(**few, smoothing=power(rng, -3, 3), price=power(rng, -5, 1)),
         lambda: LapRLS(
             kernel=pick(rng, "rbf", "linear"),
             width=power(rng, -3, 3),
-            ambient=power(rng, -9, 1),
+            gamma_A=power(rng, -9, 1),
             k=int(pick(rng, 1, 99)),
         ),
     )()

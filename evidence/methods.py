@@ -357,7 +357,7 @@ METHODS: dict[str, Method] = {
     ),
     "LapRLS": of_estimator(
         lambda p: LapRLS(n_jobs=p.threads),
-        {"width": [0.5, 1.0, 2.0], "ambient": [1e-5, 1e-3], "intrinsic": [0.1, 1.0, 10.0]},
+        {"width": [0.5, 1.0, 2.0], "gamma_A": [1e-5, 1e-3], "gamma_I": [0.1, 1.0, 10.0]},
     ),
     "LGC": of_estimator(
         lambda p: LabelSpreading(kernel="knn", max_iter=300, n_jobs=p.threads),
@@ -374,7 +374,7 @@ METHODS: dict[str, Method] = {
     "MFA": of_estimator(quotient("mfa"), {"shrinkage": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]}),
     "MVR": of_estimator(quotient("mvr"), {"shrinkage": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]}),
     "FDDL": of_estimator(
-        lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.005], "weight": [0.05, 0.5]}
+        lambda p: FDDL(random_state=p.seed, n_jobs=p.threads), {"lambda1": [0.001, 0.005], "w": [0.05, 0.5]}
     ),
 }
 

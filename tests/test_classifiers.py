@@ -114,7 +114,7 @@ def semi(n, labels):
 
 def test_laprls_minimises_its_cost():
     samples, y = semi(60, 20)
-    model = LapRLS(ambient=1e-2, intrinsic=0.5, k=5).fit(samples, y)
+    model = LapRLS(gamma_A=1e-2, gamma_I=0.5, k=5).fit(samples, y)
     K = np.exp(-model.gamma_ * np.sum((samples[:, None] - samples) ** 2, axis=-1))
     W = graphs.affinities(samples, 5).toarray()
     L = (np.diag(W.sum(axis=1)) - W) / W.sum(axis=1).mean()
@@ -134,7 +134,7 @@ def test_laprls_minimises_its_cost():
 
 def test_linear_laprls_is_ridge_regression_without_the_graph():
     samples, y = semi(80, 50)
-    model = LapRLS("linear", ambient=1e-2, intrinsic=0.0).fit(samples, y)
+    model = LapRLS("linear", gamma_A=1e-2, gamma_I=0.0).fit(samples, y)
     known = samples[:50]
     T = (y[:50, None] == np.unique(y[:50])).astype(float)
     weights = np.linalg.solve(known.T @ known + 0.01 * 50 * np.eye(64), known.T @ (T - T.mean(axis=0)))
@@ -143,7 +143,7 @@ def test_linear_laprls_is_ridge_regression_without_the_graph():
 
 def test_laprls_gains_by_samples_without_labels():
     samples, y = semi(600, 30)
-    with_graph, without = (LapRLS(intrinsic=g, k=7).fit(samples, y).score(X[600:1000], Y[600:1000]) for g in (10, 0))
+    with_graph, without = (LapRLS(gamma_I=g, k=7).fit(samples, y).score(X[600:1000], Y[600:1000]) for g in (10, 0))
     assert with_graph > without + 0.03
     with pytest.raises(ValueError, match="two classes, got 1 class"):
         LapRLS().fit(samples[:3], [1, 1, 1])
@@ -211,13 +211,13 @@ def fddl_cost(model, D, codes, samples, y):
     for label in model.classes_:
         own = codes[y == label]
         centre = own.mean(axis=0)
-        total += model.fisher * (np.sum((own - centre) ** 2) - len(own) * np.sum((centre - mean) ** 2))
-    return 0.5 * (total + model.fisher * np.sum(codes**2)) + model.l1 * np.abs(codes).sum()
+        total += model.lambda2 * (np.sum((own - centre) ** 2) - len(own) * np.sum((centre - mean) ** 2))
+    return 0.5 * (total + model.lambda2 * np.sum(codes**2)) + model.lambda1 * np.abs(codes).sum()
 
 
 def test_fddl_codes_are_optimal_and_its_cost_falls():
     samples, y = X[:80], Y[:80]
-    model = FDDL(20, l1=0.02, fisher=0.1, max_iter=6, random_state=0).fit(samples, y)
+    model = FDDL(20, lambda1=0.02, lambda2=0.1, max_iter=6, random_state=0).fit(samples, y)
     assert np.all(np.diff(model.costs_) < 0)
     D, labels = model.dictionary_, np.unique(y, return_inverse=True)[1]
     own = y[:, None] == model.atom_classes_
@@ -322,7 +322,7 @@ def test_fddl_has_the_cost_of_dictol_and_makes_it_smaller(dictol):
     samples, y = by_class(200)
     theirs = LRSDL(lambd=0.005, lambd2=0.01, k=5, k0=0)
     theirs.fit(samples.T, list(y + 1), iterations=5)
-    ours = FDDL(50, l1=0.005, fisher=0.01, max_iter=15, random_state=0).fit(samples, y)
+    ours = FDDL(50, lambda1=0.005, lambda2=0.01, max_iter=15, random_state=0).fit(samples, y)
     D, codes = np.ascontiguousarray(theirs.D.T), np.ascontiguousarray(theirs.X.T)
     own = y[:, None] == ours.atom_classes_
     np.testing.assert_allclose(ours._cost(samples, D, codes, own, y), theirs.loss(), rtol=1e-9)

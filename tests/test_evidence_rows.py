@@ -90,7 +90,7 @@ BLIND = [
     ("LC-KSVD", "all labels", {"n_atoms": 20, "alpha": 0.1, "n_nonzero": 5}),
     ("LGC", "few labels", {"n_neighbors": 7, "alpha": 0.2}),
     ("SDA-SparLow", "few labels", {**SMALL_MODEL, "spread": True}),
-    ("LapRLS", "transductive", {"width": 1.0, "ambient": 1e-3, "intrinsic": 1.0}),
+    ("LapRLS", "transductive", {"width": 1.0, "gamma_A": 1e-3, "gamma_I": 1.0}),
     ("SDA-SparLow", "transductive", SMALL_MODEL),
 ]
 

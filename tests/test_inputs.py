@@ -252,8 +252,8 @@ def test_samples_of_zeros_are_no_atoms():
 
 
 def test_a_singular_system_names_what_to_change():
-    with pytest.raises(ValueError, match="ambient=1e-09 is too small for a kernel with entries up to"):
-        LapRLS(kernel="linear", ambient=1e-9, intrinsic=0.0).fit(1e12 * np.ones((10, 2)), [0, 1] * 5)
+    with pytest.raises(ValueError, match="gamma_A=1e-09 is too small for a kernel with entries up to"):
+        LapRLS(kernel="linear", gamma_A=1e-9, gamma_I=0.0).fit(1e12 * np.ones((10, 2)), [0, 1] * 5)
 
 
 def test_one_class_is_all_that_a_machine_can_say():

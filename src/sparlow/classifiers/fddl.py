@@ -39,9 +39,9 @@ class FDDL(DictionaryClassifier):
     ----------
     n_atoms : int, optional
         By default ten for each class.
-    l1, fisher : float
-        λ₁ and λ₂.
-    weight : float, default=0.5
+    lambda1, lambda2 : float
+        λ₁ and λ₂. Samples have unit norm.
+    w : float, default=0.5
         w.
     scheme : {"global", "local"}, default="global"
         The classifier.
@@ -88,9 +88,9 @@ class FDDL(DictionaryClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
-        "l1": [Interval(Real, 0, None, closed="left")],
-        "fisher": [Interval(Real, 0, None, closed="left")],
-        "weight": [Interval(Real, 0, None, closed="left")],
+        "lambda1": [Interval(Real, 0, None, closed="left")],
+        "lambda2": [Interval(Real, 0, None, closed="left")],
+        "w": [Interval(Real, 0, None, closed="left")],
         "scheme": [StrOptions({"global", "local"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -102,9 +102,9 @@ class FDDL(DictionaryClassifier):
         self,
         n_atoms: int | None = None,
         *,
-        l1: float = 0.005,
-        fisher: float = 0.01,
-        weight: float = 0.5,
+        lambda1: float = 0.005,
+        lambda2: float = 0.01,
+        w: float = 0.5,
         scheme: str = "global",
         max_iter: int = 5,
         random_state: Any = None,
@@ -112,9 +112,9 @@ class FDDL(DictionaryClassifier):
         verbose: int = 0,
     ) -> None:
         self.n_atoms = n_atoms
-        self.l1 = l1
-        self.fisher = fisher
-        self.weight = weight
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.w = w
         self.scheme = scheme
         self.max_iter = max_iter
         self.random_state = random_state
@@ -164,15 +164,15 @@ class FDDL(DictionaryClassifier):
     def _coded(self, X: Array, D: Array, codes: Array, own: Array, labels: Array, steps: int = 15) -> Array:
         """Return the codes of all samples after some accelerated proximal gradients."""
         K = self._curvature(D)
-        rate = 1 / (_largest_eigenvalue(K) + 2 * self.fisher)
+        rate = 1 / (_largest_eigenvalue(K) + 2 * self.lambda2)
         # A gradient step is linear in the codes: of ½(tr S_W − tr S_B + ‖Φ‖²) the gradient is
         # (φ − m_c) − (m_c − m) + φ = 2φ − 2m_c + m.
-        step = np.eye(len(K), dtype=X.dtype) * X.dtype.type(1 - 2 * rate * self.fisher) - rate * K
+        step = np.eye(len(K), dtype=X.dtype) * X.dtype.type(1 - 2 * rate * self.lambda2) - rate * K
         towards = rate * (1 + own.astype(X.dtype)) * (X @ D.T)
-        threshold = rate * self.l1
+        threshold = rate * self.lambda1
         ahead, momentum = codes, 1.0
         for _ in range(steps):
-            means = rate * self.fisher * (2 * class_means(ahead, labels) - ahead.mean(axis=0))
+            means = rate * self.lambda2 * (2 * class_means(ahead, labels) - ahead.mean(axis=0))
             moved = ahead @ step
             moved += towards
             moved += means[labels]
@@ -211,11 +211,11 @@ class FDDL(DictionaryClassifier):
         others = sum(np.sum((foreign[:, block] @ D[block]) ** 2) for block in blocks)
         means = class_means(codes, labels)[labels]
         scatter = np.sum((codes - means) ** 2) - np.sum((means - codes.mean(axis=0)) ** 2) + np.sum(codes**2)
-        plain = np.sum((X - codes @ D) ** 2) + within + others + self.fisher * scatter
-        return float(0.5 * plain + self.l1 * np.abs(codes).sum())
+        plain = np.sum((X - codes @ D) ** 2) + within + others + self.lambda2 * scatter
+        return float(0.5 * plain + self.lambda1 * np.abs(codes).sum())
 
     def _scores(self, X: Array) -> Array:
-        prior = ElasticNet(self.l1, 1e-3)
+        prior = ElasticNet(self.lambda1, 1e-3)
         if self.scheme == "local":
             blocks = [self.dictionary_[self.atom_classes_ == label] for label in self.classes_]
             costs = [objective(X, D, prior, encode(X, D, prior, n_jobs=self.n_jobs)) for D in blocks]
@@ -224,7 +224,7 @@ class FDDL(DictionaryClassifier):
         M = self.mean_codes_
         away = np.sum(M**2, axis=1) - 2 * (codes @ M.T)  # ‖φ − m_c‖² less ‖φ‖², which all classes share
         residuals = class_residuals(X, codes, self.dictionary_, self.atom_classes_, self.classes_)
-        return np.asarray(-(residuals**2) - self.weight * away)
+        return np.asarray(-(residuals**2) - self.w * away)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

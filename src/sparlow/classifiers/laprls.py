@@ -42,9 +42,9 @@ class LapRLS(DictionaryClassifier):
         The kernel; "rbf" is exp(−‖x − x′‖² / (2 (width · s)²)), s the median distance to the k-th neighbour.
     width : float, default=1.0
         See ``kernel``.
-    ambient : float, default=1e-4
+    gamma_A : float, default=1e-4
         γ_A.
-    intrinsic : float, default=1.0
+    gamma_I : float, default=1.0
         γ_I.
     k : int, default=10
         Neighbours.
@@ -82,8 +82,8 @@ class LapRLS(DictionaryClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions({"rbf", "linear"})],
         "width": [Interval(Real, 0, None, closed="neither")],
-        "ambient": [Interval(Real, 0, None, closed="neither")],
-        "intrinsic": [Interval(Real, 0, None, closed="left")],
+        "gamma_A": [Interval(Real, 0, None, closed="neither")],
+        "gamma_I": [Interval(Real, 0, None, closed="left")],
         "k": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -94,16 +94,16 @@ class LapRLS(DictionaryClassifier):
         kernel: str = "rbf",
         *,
         width: float = 1.0,
-        ambient: float = 1e-4,
-        intrinsic: float = 1.0,
+        gamma_A: float = 1e-4,
+        gamma_I: float = 1.0,
         k: int = 10,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.width = width
-        self.ambient = ambient
-        self.intrinsic = intrinsic
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
         self.k = k
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -146,16 +146,16 @@ class LapRLS(DictionaryClassifier):
         self._mean = T[known].mean(axis=0)
         T[known] -= self._mean
         system = known[:, None] * K
-        if self.intrinsic:
+        if self.gamma_I:
             smooth = laplacian(affinities(X, k, n_jobs=self.n_jobs))
-            system += (self.intrinsic * known.sum() / n) * np.asarray(smooth @ K)
-        system[np.diag_indices(n)] += self.ambient * known.sum()
+            system += (self.gamma_I * known.sum() / n) * np.asarray(smooth @ K)
+        system[np.diag_indices(n)] += self.gamma_A * known.sum()
         try:
             self.coef_ = np.linalg.solve(system.astype(np.float64), T).astype(X.dtype)
         except np.linalg.LinAlgError as error:
             raise ValueError(
-                f"The system of LapRLS is singular: ambient={self.ambient:.3g} is too small for a kernel with entries "
-                f"up to {np.abs(K).max():.3g}. Scale X, or make ambient larger."
+                f"The system of LapRLS is singular: gamma_A={self.gamma_A:.3g} is too small for a kernel with entries "
+                f"up to {np.abs(K).max():.3g}. Scale X, or make gamma_A larger."
             ) from error
         return self
 
