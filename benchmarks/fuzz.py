@@ -12,7 +12,7 @@ that the library, or a check of scikit-learn, has written. Everything else is a 
 - codes whose optimality gap is above ``tol`` without a ConvergenceWarning;
 - an embedding that differs from the transform of the same samples.
 
-A case is repeated by ``python -m benchmarks.fuzz --only 123``. Rows are kept for every thousand cases; a run that was
+A case is repeated by ``python -m benchmarks.fuzz --only 123``. Rows are kept for every 250 cases; a run that was
 stopped goes on.
 """
 
@@ -62,7 +62,7 @@ from sparlow.views import Patches, Shifts
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "fuzz.jsonl"
 LIMIT = 10.0  # seconds
-CHUNK = 1000  # cases of a row
+CHUNK = 250  # cases of a row
 _LOST: dict[str, Any] = {"what": "?", "outcome": "finding", "message": "crash or hang", "seconds": LIMIT}
 Rng = np.random.Generator
 
