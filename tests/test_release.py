@@ -13,7 +13,7 @@ import pytest
 from tests import cases, lowest
 
 SETTINGS = tomllib.loads((cases.ROOT / "pyproject.toml").read_text())
-CORE = {"numpy", "scipy", "sklearn", "numba", "joblib", "threadpoolctl"}
+CORE = {"numpy", "scipy", "sklearn", "numba", "llvmlite", "joblib", "threadpoolctl"}  # llvmlite comes with numba
 # every other library that the sources import, and the extra that brings it
 EXTRAS = {"matplotlib": "plots", "skops": "cli", "rich": "cli", "PIL": "images", "pyarrow": "parquet",
           "pynndescent": "graphs", "dask": "distributed", "distributed": "distributed", "pandas": "tables"}  # fmt: skip
