@@ -185,8 +185,8 @@ def test_approximate_class_neighbours_are_nearly_the_exact_ones(monkeypatch):
     monkeypatch.setattr(search, "_CELL", 20)
     monkeypatch.setattr(search, "_PROBED", 150)
     compared = []
-    products = search._Samples.products
-    monkeypatch.setattr(search._Samples, "products", lambda *args: compared.append(products(*args)) or compared[-1])
+    products = search._Points.products
+    monkeypatch.setattr(search._Points, "products", lambda *args: compared.append(products(*args)) or compared[-1])
     approximate = graphs.class_neighbours(X, y, 8, 16)
     assert sum(block.size for block in compared) < 0.7 * 800**2 / 2
     for found, truth in zip(approximate, exact, strict=True):

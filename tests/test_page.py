@@ -349,9 +349,9 @@ def test_codes_are_packed_largest_first():
 
 def test_smaller_pictures_are_a_linear_map():
     rows = np.random.default_rng(0).random((3, 64)).astype(np.float32)
-    small = packing.resized(rows, (8, 8), (4, 4))
+    small = packing.resized_vectors(rows, (8, 8), (4, 4))
     np.testing.assert_allclose(small[0], rows[0].reshape(4, 2, 4, 2).mean(axis=(1, 3)).ravel(), rtol=1e-5)
-    both = packing.resized(rows[:1] + 2 * rows[1:2], (8, 8), (4, 4))
+    both = packing.resized_vectors(rows[:1] + 2 * rows[1:2], (8, 8), (4, 4))
     np.testing.assert_allclose(both, small[:1] + 2 * small[1:2], rtol=1e-5)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import check_zip, replacing
-from .optimize import Memory, State
+from .optimize import LastStep, State
 from .problem import Objective, Refresh
 
 Array = NDArray[Any]
@@ -121,7 +121,7 @@ class Checkpoint:
             objective = refresh.applied(objective)
         memory = None
         if numbers["slope"] is not None:
-            memory = Memory(_unpacked("gradient", arrays), _unpacked("search", arrays), numbers["slope"])
+            memory = LastStep(_unpacked("gradient", arrays), _unpacked("search", arrays), numbers["slope"])
         evaluation = objective.at(arrays["dictionary"], arrays["projection"])
         n_steps, n_evaluations, n_slow = numbers["counts"]
         state = State(

@@ -136,7 +136,7 @@ class Labels:
         return np.asarray(np.sort(usable[held]))
 
     def take(self, rows: Array) -> Labels:
-        """Return those of some samples."""
+        """Return the labels of some samples."""
         y, targets, weights = (None if part is None else part[rows] for part in (self.y, self.targets, self.weights))
         return Labels(y, self.classes, targets, weights)
 

@@ -70,7 +70,7 @@ def neighbours(
         raise ValueError(f"k must be from 1 to {most}, the number of samples to choose from; got {k}.")
     if queries is None and n > _EXACT and _descent() is not None:
         return _descended(X, k)
-    columns = _Samples.of(X)
+    columns = _Points.of(X)
     rows = columns if queries is None else columns.matching(queries)
     lists = _search(rows, columns, k, 0, _all_pairs(rows, columns), n_jobs, progress)[0]
     found = [lists.nearest(part, measure=True) for part in _parts(rows.n)]
@@ -117,7 +117,7 @@ def class_neighbours(
     if not len(order):
         nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
         return nothing, nothing
-    samples = _Samples.of(X, order, labels)
+    samples = _Points.of(X, order, labels)
     pairs = _all_pairs(samples, samples)
     if samples.n > _EXACT_CLASSES:
         samples, pairs = _cells(samples)
@@ -129,7 +129,7 @@ def class_neighbours(
 
 
 @dataclass(frozen=True)
-class _Samples:
+class _Points:
     """Samples in the order of their classes, centred and scaled to at most 1, with bounds of rounding errors."""
 
     X: Any  # as given
@@ -142,7 +142,7 @@ class _Samples:
     errors: Array  # float32: adding errors_i + errors_j makes it an upper bound
 
     @classmethod
-    def of(cls, X: Any, order: Array | None = None, labels: Array | None = None) -> _Samples:
+    def of(cls, X: Any, order: Array | None = None, labels: Array | None = None) -> _Points:
         """Prepare the rows of X named in ``order``, by default all of them as of one class."""
         X = _checked(X)
         order = np.arange(X.shape[0], dtype=np.int32) if order is None else order
@@ -156,7 +156,7 @@ class _Samples:
             most = max(most, float(np.abs(X[order[part]] - mean).max(initial=0.0)))
         return cls._prepared(X, order, classes, _power(most), mean)
 
-    def matching(self, queries: Any) -> _Samples:
+    def matching(self, queries: Any) -> _Points:
         """Prepare queries in the same way."""
         X = _checked(queries)
         if sp.issparse(X) != sp.issparse(self.X):
@@ -165,7 +165,7 @@ class _Samples:
         return self._prepared(X, order, np.zeros(len(order), np.int64), self.scale, self.mean)
 
     @classmethod
-    def _prepared(cls, X: Any, order: Array, labels: Array, scale: float, mean: Any) -> _Samples:
+    def _prepared(cls, X: Any, order: Array, labels: Array, scale: float, mean: Any) -> _Points:
         """Return samples scaled and ordered by class, for the search of neighbours."""
         n, m = len(order), X.shape[1]
         if mean is None:
@@ -189,12 +189,12 @@ class _Samples:
         """The number of samples."""
         return len(self.order)
 
-    def products(self, own: Any, other: _Samples, others: Any) -> Array:
+    def products(self, own: Any, other: _Points, others: Any) -> Array:
         """Return inner products of some of these with some of the other samples, in single precision."""
         block = self.rows[own] @ other.rows[others].T
         return np.asarray(block.toarray() if sp.issparse(block) else block, np.float32)
 
-    def squares(self, own: Array, other: _Samples, others: Array) -> Array:
+    def squares(self, own: Array, other: _Points, others: Array) -> Array:
         """Return squared distances of pairs, from their differences."""
         out = np.empty(len(own))
         first, second = self.order[own], other.order[others]
@@ -244,7 +244,7 @@ def _blocks(n: int) -> list[slice]:
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
-def _all_pairs(rows: _Samples, columns: _Samples) -> _Pairs:
+def _all_pairs(rows: _Points, columns: _Points) -> _Pairs:
     """Return all pairs of blocks, each once."""
     first, second = _blocks(rows.n), _blocks(columns.n)
     chosen = itertools.product(range(len(first)), range(len(second)))
@@ -255,8 +255,8 @@ def _all_pairs(rows: _Samples, columns: _Samples) -> _Pairs:
 class _Lists:
     """Candidates for the k nearest of each row: more than k, so that those left out are farther for nearly all rows."""
 
-    rows: _Samples
-    columns: _Samples
+    rows: _Points
+    columns: _Points
     pairs: _Pairs
     same: bool  # whether neighbours are of the same class
     k: int
@@ -267,7 +267,7 @@ class _Lists:
     limits: Array  # lower bounds of what was left out are no smaller
 
     @classmethod
-    def empty(cls, rows: _Samples, columns: _Samples, pairs: _Pairs, same: bool, k: int) -> _Lists:
+    def empty(cls, rows: _Points, columns: _Points, pairs: _Pairs, same: bool, k: int) -> _Lists:
         """Return lists without candidates."""
         k = min(k, columns.n)
         size = min(k + 8 + k // 8, columns.n)
@@ -333,8 +333,8 @@ class _Lists:
 
 
 def _search(
-    rows: _Samples,
-    columns: _Samples,
+    rows: _Points,
+    columns: _Points,
     k_within: int,
     k_between: int,
     pairs: _Pairs,
@@ -367,7 +367,7 @@ def _search(
 # ── approximate search ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cells(samples: _Samples) -> tuple[_Samples, _Pairs]:
+def _cells(samples: _Points) -> tuple[_Points, _Pairs]:
     """Cut the classes into cells, and pair each with the nearest of its class and of other classes."""
     starts = np.searchsorted(samples.labels, np.arange(samples.labels[-1] + 2))
     with Threads(1):
@@ -388,7 +388,7 @@ def _cells(samples: _Samples) -> tuple[_Samples, _Pairs]:
     ends = np.concatenate([[0], np.cumsum(sizes)])
     blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
     order = np.concatenate(cells)
-    moved = _Samples(
+    moved = _Points(
         samples.X,
         samples.order[order],
         samples.labels[order],

@@ -47,7 +47,7 @@ class State:
         The problem evaluated at the present point.
     next_length : float
         The length of the first trial of the next line search, in the manifold's metric.
-    memory : Memory, optional
+    memory : LastStep, optional
         The last gradient and direction, carried to the present point.
     n_steps, n_evaluations : int
         Accepted steps, and evaluations made for them.
@@ -64,7 +64,7 @@ class State:
 
     evaluation: Any
     next_length: float
-    memory: Memory | None = None
+    memory: LastStep | None = None
     n_steps: int = 0
     n_evaluations: int = 0
     n_slow: int = 0
@@ -85,7 +85,7 @@ def conjugate_beta(manifold: Manifold, point: Point, new: Point, carried: Point,
 
 
 @dataclass(frozen=True)
-class Memory:
+class LastStep:
     """The last gradient and direction, carried to the point they led to, and their inner product before."""
 
     gradient: Point
@@ -95,7 +95,7 @@ class Memory:
     @classmethod
     def carried(
         cls, manifold: Manifold, point: Point, reached: Point, length: float, G: Point, direction: Point
-    ) -> Memory:
+    ) -> LastStep:
         """Transport gradient and direction along the step that was taken."""
         step = manifold.combine(length, direction, 0.0, direction)
         G_carried, H_carried = (manifold.transport(point, step, reached, vector) for vector in (G, direction))
@@ -155,7 +155,7 @@ class ConjugateGradients:
         return State(
             reached,
             search.next_length,
-            Memory.carried(manifold, now.point, reached.point, length, G, taken),
+            LastStep.carried(manifold, now.point, reached.point, length, G, taken),
             state.n_steps + 1,
             state.n_evaluations + search.n_evaluations,
             slow,

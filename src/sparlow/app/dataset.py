@@ -197,7 +197,7 @@ def read_labels(path: pathlib.Path) -> Array:
         raise DataError(f"{path} cannot be read as labels: {error}") from error
 
 
-def kind_of(path: pathlib.Path) -> str:
+def ending_of(path: pathlib.Path) -> str:
     """Return the ending of a file's name that says how to read it: ".csv.gz" rather than ".gz"."""
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 

@@ -16,7 +16,7 @@ from ..files import TooLargeError, check_zip
 from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pictures, is_picture, read_levels, resized
 from ..messages import warn
 from ..parallel import Threads
-from .dataset import DataError, Dataset, ReadOptions, kind_of, labels_and_missing, read_labels, readable
+from .dataset import DataError, Dataset, ReadOptions, ending_of, labels_and_missing, read_labels, readable
 from .tables import Mixture, frame_of, read_mixture, read_table
 
 Array = NDArray[Any]
@@ -53,10 +53,10 @@ def read(path: str | os.PathLike[str], how: ReadOptions | None = None) -> Datase
         raise DataError(f"There is no file or folder {path}.")
     elif _is_model(path):
         raise DataError(f"{path} is a model file; samples were expected. Usage: sparlow COMMAND MODEL DATA.")
-    elif kind_of(path) not in READERS:
+    elif ending_of(path) not in READERS:
         raise DataError(f"{path}: samples are read from {', '.join(READERS)} files, an image or a folder of images.")
     else:
-        found = _guarded(READERS[kind_of(path)], path, how)
+        found = _guarded(READERS[ending_of(path)], path, how)
     return labelled(replace(found, source=readable(str(path))), how)
 
 
@@ -72,7 +72,7 @@ def read_frame(
 ) -> tuple[Any, Dataset]:
     """Return columns of a table as a data frame, for a pipeline that was fitted on one, and labels and names."""
     path = pathlib.Path(path)
-    if not path.is_file() or kind_of(path) not in COLUMNED:
+    if not path.is_file() or ending_of(path) not in COLUMNED:
         raise DataError(
             f"{path}: the model was learned from a table with the columns {', '.join(wanted[:5])}"
             f"{' …' if len(wanted) > 5 else ''}; a table was expected ({', '.join(COLUMNED)})."
@@ -88,7 +88,7 @@ def read_frame(
 def read_mixed(path: str | os.PathLike[str], how: ReadOptions) -> tuple[Mixture, Dataset]:
     """Return a table of numbers and words to be encoded, and its labels and names."""
     path = pathlib.Path(path)
-    if not path.is_file() or kind_of(path) not in COLUMNED:
+    if not path.is_file() or ending_of(path) not in COLUMNED:
         raise DataError(f"{path}: --one-hot and --fill are for tables ({', '.join(COLUMNED)}).")
     mixture, found = _guarded(read_mixture, path, how)
     found = replace(found, X=np.ones((len(mixture.frame), 1)), source=readable(str(path)))
@@ -121,7 +121,7 @@ def _guarded(reader: Callable[[pathlib.Path, ReadOptions], T], path: pathlib.Pat
         cut = "it is damaged or cut short. " if path.suffix.lower() in (".npy", ".npz") else ""
         if "Object arrays" in reason:
             cut, reason = "", "it holds Python objects, which are not read. Save arrays of numbers or of words (str)."
-        raise DataError(f"{path} cannot be read as a {kind_of(path)} file: {cut}{reason}") from error
+        raise DataError(f"{path} cannot be read as a {ending_of(path)} file: {cut}{reason}") from error
 
 
 def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:

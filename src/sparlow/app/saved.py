@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from ..defaults import unlike_columns
 from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
-from .dataset import DataError, Dataset, ReadOptions, kind_of
+from .dataset import DataError, Dataset, ReadOptions, ending_of
 from .photographs import describe, least_side, look_at, takes_pictures
 from .readers import COLUMNED, holds_pictures, labelled, read, read_frame
 from .tables import worded_columns
@@ -214,12 +214,12 @@ def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Term
 
 def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None = None) -> None:
     """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and kind_of(path) not in COLUMNED:
+    if arguments.label_column is not None and ending_of(path) not in COLUMNED:
         raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
-    if (arguments.columns is not None or arguments.drop) and kind_of(path) not in COLUMNED:
+    if (arguments.columns is not None or arguments.drop) and ending_of(path) not in COLUMNED:
         raise UserError(f"--columns and --drop are for tables, which {path} is not.")
     encodes = getattr(arguments, "one_hot", None) is not None or getattr(arguments, "fill", False)
-    if encodes and kind_of(path) not in COLUMNED:
+    if encodes and ending_of(path) not in COLUMNED:
         raise UserError(f"--one-hot and --fill are for tables, which {path} is not.")
     if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")

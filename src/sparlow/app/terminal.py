@@ -120,7 +120,7 @@ class Terminal:
             yield lambda words: bar.update(task, advance=1, words=words)
 
 
-class Interrupts:
+class InterruptGuard:
     """Let the first Ctrl-C interrupt, and none after it or after :meth:`hold`: what was learned is saved first."""
 
     deferrable = True  # until a kernel returns, see parallel.py
@@ -154,7 +154,7 @@ class Interrupts:
         finally:
             self._held = True
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> InterruptGuard:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self)

@@ -74,7 +74,7 @@ def online(
     if not 0 <= forgetting < np.inf:
         raise ValueError(f"forgetting must be zero or a positive number, got {forgetting!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
-    stream = _Stream.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
+    stream = _Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
     return stream.learn(Sums.zero(stream.D, forgetting), callback)
 
 
@@ -120,7 +120,7 @@ def rls_dla(
     if not 0 < horizon <= 1:
         raise ValueError(f"horizon must be above 0 and at most 1, got {horizon!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
-    stream = _Stream.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
+    stream = _Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
     return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
@@ -139,7 +139,7 @@ def continue_online(D: Array, memory: Sums, X: Any, prior: Prior, n_jobs: int | 
 
 
 @dataclass
-class _Stream:
+class _Passes:
     """Passes over the samples in random batches: coded, handed to a memory, and atoms of no use renewed."""
 
     X: Any
@@ -161,7 +161,7 @@ class _Stream:
         start: Any,
         random_state: Any,
         n_jobs: Any,
-    ) -> _Stream:
+    ) -> _Passes:
         X = check_samples(X)
         if not isinstance(prior, Prior):
             raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")

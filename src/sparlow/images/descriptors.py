@@ -90,7 +90,7 @@ class _Extractor:
                 f"a patch of {smallest}. Enlarge it, or learn with a smaller patch."
             )
 
-    def _fill(self, levels: Array, white: int, window: _Window, grid: _Grid, descriptors: Array) -> None:
+    def _fill(self, levels: Array, white: int, window: _Window, grid: _PatchGrid, descriptors: Array) -> None:
         """Fill in the patches of one size."""
         rows = descriptors.reshape(grid.down, grid.across, WIDTH)
         least = np.float32(self.contrast * white * window.total)
@@ -98,7 +98,7 @@ class _Extractor:
         _kernels.describe(image, grid.top, grid.left, self.step, starts, weights, least, _CLIP, rows)
 
 
-class _Grid(NamedTuple):
+class _PatchGrid(NamedTuple):
     """Where the first patch begins, and how many there are."""
 
     left: int
@@ -108,12 +108,12 @@ class _Grid(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def _grids(patches: tuple[int, ...], step: int, size: tuple[int, int]) -> tuple[tuple[_Grid, ...], Array]:
+def _grids(patches: tuple[int, ...], step: int, size: tuple[int, int]) -> tuple[tuple[_PatchGrid, ...], Array]:
     """Return the grid of each size of patch on an image, and the centres of all patches."""
     grids, positions = [], []
     for patch in patches:
         lefts, tops = (_first_pixels(side, patch, step) for side in size)
-        grids.append(_Grid(lefts[0], tops[0], len(lefts), len(tops)))
+        grids.append(_PatchGrid(lefts[0], tops[0], len(lefts), len(tops)))
         x, y = np.meshgrid(lefts, tops)
         positions.append(np.column_stack([x.ravel(), y.ravel()]) + (patch - 1) / 2)
     return tuple(grids), np.concatenate(positions).astype(np.float32)

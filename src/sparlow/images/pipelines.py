@@ -108,7 +108,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @one_blas_thread()
     def transform(self, X: Any) -> Array:
-        """Project rows.
+        """Project features of pictures.
 
         Parameters
         ----------

@@ -346,7 +346,7 @@ class CodedParts(Rows):
         return np.asarray(self._scales()[:, None] * found)
 
     def form(self, S: Structure, basis: Array | None = None, remember: bool = True) -> Array:
-        """Return ΦᵀSΦ (w, w), or VᵀΦᵀSΦV (k, k) for a basis V (w, k).
+        """Return ΦᵀSΦ (w, w), or VᵀΦᵀSΦV (k, k) for a basis V (w, k), summed over the parts.
 
         Without a graph it is a sum over parts. A graph joins samples of different parts: columns of ΦV are gathered,
         as many as an eighth of the working memory holds, S is applied to them here, and the products are summed.

@@ -15,7 +15,7 @@ from ..arguments import SEED, thread_count, whole_number
 from ..dataset import DataError
 from ..outputs import writable, write_npz
 from ..photographs import Pictures, Recipe, at_rest, describe, digest_of, learn, least_side, look_at
-from ..terminal import INTERRUPTED, OK, Interrupts, Terminal, UserError
+from ..terminal import INTERRUPTED, OK, InterruptGuard, Terminal, UserError
 
 SUMMARY = "turn a folder of pictures into rows: dense descriptors, codebook, spatial pyramid"
 EXAMPLES = """\
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     arrays: dict[str, Any] = {"X": found.rows, "names": np.array(pictures.names), "features": features}
     if pictures.y is not None:
         arrays["y"] = pictures.y
-    with Interrupts(terminal) as interrupts:
+    with InterruptGuard(terminal) as interrupts:
         interrupts.hold()
         write_npz(path, arrays)
         if arguments.save is not None:

@@ -27,7 +27,7 @@ from ..photographs import learn as learn_features
 from ..readers import read_mixed
 from ..saved import SavedModel, check_reading, how_to_read, read_data, read_labels_of, read_model, standardizer
 from ..tables import Mixture
-from ..terminal import INTERRUPTED, OK, WORK_FAILED, Interrupts, Terminal, UserError
+from ..terminal import INTERRUPTED, OK, WORK_FAILED, InterruptGuard, Terminal, UserError
 
 SUMMARY = "learn a model from samples and save it"
 EXAMPLES = """\
@@ -82,11 +82,11 @@ def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     dataset, before, anew = prepared(arguments, terminal, start)
     model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
-    terminal.note(describe(dataset))
+    terminal.note(describe_samples(dataset))
     began = time.perf_counter()
-    with Interrupts(terminal) as interrupts:
+    with InterruptGuard(terminal) as interrupts:
         with on_cluster(arguments.scheduler, dataset, arguments.data) as samples:
-            learn(model, samples, terminal, interrupts)
+            learn_with_progress(model, samples, terminal, interrupts)
         seconds = time.perf_counter() - began
         whole = Pipeline([*before, ("sparlow", model)]) if before else model
         data = summary(dataset)
@@ -200,7 +200,7 @@ def _views(
     return views
 
 
-def learn(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: Interrupts) -> None:
+def learn_with_progress(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: InterruptGuard) -> None:
     """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
     terminal.stage("first dictionary (the first fit after installation also compiles for half a minute)")
     with terminal.progress("learning", model.max_iter) as step:
@@ -271,7 +271,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def describe(dataset: Dataset) -> str:
+def describe_samples(dataset: Dataset) -> str:
     """Return one line about samples."""
     form = "{}x{} images".format(*dataset.shape) if dataset.shape else f"samples of {dataset.X.shape[1]} numbers"
     if dataset.y is None or dataset.y.dtype.kind == "f" or dataset.y.ndim > 1:

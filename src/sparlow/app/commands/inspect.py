@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read and tell."""
-    facts = describe(read_model(arguments.model))
+    facts = facts_of(read_model(arguments.model))
     terminal.result({"model": arguments.model, **facts}, _text(facts))
     return OK
 
 
-def describe(held: SavedModel) -> dict[str, Any]:
+def facts_of(held: SavedModel) -> dict[str, Any]:
     """Return the facts about a saved model."""
     model = held.model
     labels = held.training_labels()

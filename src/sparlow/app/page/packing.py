@@ -58,7 +58,7 @@ def shape_within(shape: Shape, side: int) -> Shape:
     return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
 
 
-def resized(vectors: Array, shape: Shape, target: Shape) -> Array:
+def resized_vectors(vectors: Array, shape: Shape, target: Shape) -> Array:
     """Return images (n, h · w) in another size, by a linear map, so that sums of images stay sums."""
     if target == shape:
         return np.asarray(vectors, np.float32)
@@ -77,7 +77,7 @@ def sprite(X: Array, shape: Shape) -> dict[str, Any]:
     height, width = small = shape_within(shape, side)
     columns = max(1, min(16000 // width, math.ceil(math.sqrt(n * height / width))))
     rows = math.ceil(n / columns)
-    values = resized(X, shape, small)
+    values = resized_vectors(X, shape, small)
     low = values.min(axis=1, keepdims=True)
     values = 255 * (values - low) / np.maximum(values.max(axis=1, keepdims=True) - low, 1e-12)
     tiles = np.zeros((rows * columns, height, width), np.uint8)
@@ -117,7 +117,7 @@ def sprite_of_files(files: Sequence[pathlib.Path]) -> dict[str, Any]:
 def pack_vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
     """Return atoms or factors as bytes with a scale for each; None where they would be too many."""
     small = None if shape is None else shape_within(shape, _LARGEST_ATOM)
-    values = np.asarray(rows, np.float32) if shape is None or small is None else resized(rows, shape, small)
+    values = np.asarray(rows, np.float32) if shape is None or small is None else resized_vectors(rows, shape, small)
     if values.size > _MOST_NUMBERS:
         return None
     scale = np.maximum(np.abs(values).max(axis=1), 1e-12) / 127
@@ -205,7 +205,7 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
         sizes = np.argsort(-np.abs(values), axis=1, kind="stable")
         parts.append((np.take_along_axis(order, sizes, 1), np.take_along_axis(values, sizes, 1)))
         cells = layout.shaped(found).sum(axis=(2, 3))
-        maps.append(resized(layout.spread(cells).reshape(len(cells), -1), layout.places, small))
+        maps.append(resized_vectors(layout.spread(cells).reshape(len(cells), -1), layout.places, small))
         amounts.append(sp.csr_array(layout.shaped(features).sum(axis=(1, 2))))
     places = np.concatenate([order for order, _ in parts])
     values = np.concatenate([value for _, value in parts])
