@@ -7,6 +7,7 @@ count little; memory is the peak of the resident set of each process.
     python benchmarks/scale.py grow --sizes 60000 250000 1000000 --mnist mnist.npz
     python benchmarks/scale.py plain --sizes 60000 --mnist mnist.npz       # one process over the same parts
     python benchmarks/scale.py file                                        # 200 000 x 512 in a file, lda
+    python benchmarks/scale.py command                                     # the same with --memory 2GB
     python benchmarks/scale.py graph                                       # the first step of mfa against that of lda
     python benchmarks/scale.py stream --mnist mnist.npz                    # partial_fit and "online" against fit
     python benchmarks/scale.py soak --minutes 10                           # workers killed at random
@@ -19,6 +20,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -214,6 +216,17 @@ def file(arguments, n):
     return {**row, "wall": wall, "cpu": processor, "peak_gb": status(os.getpid(), "VmHWM")}
 
 
+def command(arguments, n):
+    """Fit the same file by the command line with --memory 2GB."""
+    X_path, y_path = features(arguments.folder)
+    model = arguments.folder / "features.sparlow"
+    words = ["-m", "sparlow.app", "fit", X_path, "--labels", y_path, "--memory", "2GB", "-o", model, "--max-iter", "2"]
+    settings = ["--n-atoms", "500", "--seed", "0", "--no-early-stopping", "--jobs", "1"]
+    subprocess.run([sys.executable, *map(str, words), *settings], check=True, stdout=subprocess.DEVNULL)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"what": "command", "n": 200_000, "cpu": used.ru_utime + used.ru_stime, "peak_gb": used.ru_maxrss / 1e6}
+
+
 def graph(arguments, n):
     """Fit one step of mfa and of lda on 60 000 x 512, in memory."""
     X_path, y_path = features(arguments.folder)
@@ -228,18 +241,25 @@ def graph(arguments, n):
 
 
 def stream(arguments, n):
-    """Learn from MNIST by fit, in one pass online, and by partial_fit of 10 000 images and then of 2000 at a time."""
+    """Learn from MNIST by fit, in one pass online, and by partial_fit of 2000 images at a time."""
     from sparlow import SparLow
 
     (X, y), test = mnist(arguments.mnist), mnist(arguments.mnist, "test")
     order = np.random.default_rng(SEED).permutation(len(X))
+    if arguments.held_out:  # what is chosen is chosen on training images
+        order, held = order[10_000:], order[:10_000]
+        test = X[held], y[held]
     X, y = X[order], y[order]
-    row = {"what": "stream", "n": len(X)}
+    row = {
+        "what": "stream",
+        "n": len(X),
+        "judged_on": "held-out training images" if arguments.held_out else "test images",
+    }
     for name in ("fit", "online", "partial_fit"):
         began = time.process_time()
         model = SparLow(n_atoms=500, random_state=0)
         if name == "partial_fit":
-            for rows in np.split(np.arange(len(X)), range(10_000, len(X), 2000)):
+            for rows in np.split(np.arange(len(X)), range(2000, len(X), 2000)):
                 model.partial_fit(X[rows], y[rows], classes=np.arange(10))
             row["passes"] = model._stream["stream"].n_coded / len(X)
         else:
@@ -280,7 +300,7 @@ def soak(arguments, n):
     return {"what": "soak", "minutes": arguments.minutes, "fits": fits, "killed": killed, "differences": differences}
 
 
-MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, graph, stream, soak)}
+MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, stream, soak)}
 
 
 def keep(row):
@@ -301,6 +321,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp"), help="where samples are written")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--held-out", action="store_true", help="judge streams on 10 000 training images")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

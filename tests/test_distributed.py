@@ -10,11 +10,13 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import clone
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow
 from sparlow.estimators import OnStep
 from sparlow.solvers import Solver
+from sparlow.views import Patches
 from tests import cases
 
 da = pytest.importorskip("dask.array")
@@ -138,6 +140,56 @@ def test_rows_of_files_graphs_and_sparse_blocks(cluster, tmp_path):
         assert_same(SparLow("lda", **options).fit(blocks, Y), sparse)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*cases.CRITERIA, "patches"])
+def test_all_criteria_and_patches_have_the_bits_of_one_process(cluster, name):
+    options = {**OPTIONS, "max_iter": 1, "n_atoms": 24, "n_components": 2}
+    model = SparLow("lda" if name == "patches" else cases.CRITERIA[name], **options)
+    if name == "patches":
+        model.set_params(views=Patches(size=3, cells=2), early_stopping=True, embedding="auto")
+    y = cases.hide_labels(Y) if name in ("sda", "slap", "smvr") else Y
+    there = model.fit(DX, y)
+    with as_if_alone():
+        assert_same(clone(model).fit(DX, y), there)
+
+
+def test_parquet_files_are_read_by_row_groups(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    codes = arrow.FixedSizeListArray.from_arrays(arrow.array(X[:, 1:].ravel()), 63)
+    table = arrow.table({"a": X[:, 0], "rest": codes, "y": Y.astype(np.int32), "name": ["x"] * len(X)})
+    (tmp_path / "many").mkdir()
+    parquet.write_table(table[:200], tmp_path / "many" / "a.parquet", row_group_size=60)
+    parquet.write_table(table[200:], tmp_path / "many" / "b.parquet", row_group_size=1000)
+    rows = ours.from_parquet(tmp_path / "many", ["a", "rest"])
+    assert rows.chunks[0] == (60, 60, 60, 20, 120)
+    np.testing.assert_array_equal(rows.compute(), X)
+    assert ours.from_parquet(tmp_path / "many").shape == (320, 65)
+    labels = ours.from_parquet(tmp_path / "many" / "a.parquet", ["y"])[:, 0]
+    np.testing.assert_array_equal(labels.compute(), Y[:200])
+    same = SparLow("lda", **OPTIONS).fit(da.from_array(X, chunks=(rows.chunks[0], 64)), Y)
+    assert_same(SparLow("lda", **OPTIONS).fit(rows, Y), same)
+    with pytest.raises(ValueError, match="no column of numbers named 'name'"):
+        ours.from_parquet(tmp_path / "many", ["name"])
+    with pytest.raises(ValueError, match="no files"):
+        ours.from_parquet(tmp_path)
+    parquet.write_table(arrow.table({"a": [1.0, None]}), tmp_path / "gaps.parquet")
+    with pytest.raises(ValueError, match="gaps"):
+        ours.from_parquet(tmp_path / "gaps.parquet")
+
+
+def test_results_go_to_a_file_block_by_block(alone, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    out = np.lib.format.open_memmap(tmp_path / "Z.npy", "w+", np.float32, (len(X), alone.n_components_))
+    da.store(alone.transform(ours.from_npy(tmp_path / "X.npy")), out, scheduler="threads")
+    np.testing.assert_allclose(np.load(tmp_path / "Z.npy"), alone.transform(X), atol=1e-5)
+    damaged = tmp_path / "short.npy"
+    damaged.write_bytes((tmp_path / "X.npy").read_bytes())
+    rows = ours.from_npy(damaged)
+    damaged.write_bytes(damaged.read_bytes()[:-1000])
+    with pytest.raises(ValueError, match="ends before row"):
+        rows.compute(scheduler="threads")
+
+
 class as_if_alone:  # noqa: N801
     """No client is there within."""
 
@@ -197,6 +249,7 @@ from distributed import Client
 from sparlow import SparLow
 from sparlow.estimators import OnStep
 from sparlow.solvers import Solver
+from sparlow.views import Patches
 from tests import cases
 from sparlow.solvers import Solver
 from tests.test_distributed import DX, DY, OPTIONS

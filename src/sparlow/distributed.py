@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .parts import At, Local, Store, Work, add, cut, forget, pairwise_sum, rows_per_part
+from .parts import At, Local, Store, Work, add, cut, forget, nothing, pairwise_sum, rows_per_part
 
 try:
     import dask
@@ -109,15 +110,24 @@ class Cluster(Store):
             return Local(_Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
 
     def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
-        for group in self._computed(list, work, own, lambda leaves: leaves):
+        for group in self._computed(list, work, own, lambda leaves: leaves, self.client.gather):
             yield from group
 
+    def into(self, out: Array, work: Work) -> Array:
+        def write(futures: list[Any]) -> Array:
+            parts = itertools.chain.from_iterable(self.client.gather(future) for future in futures)  # few at a time
+            for rows, part in zip(self.slices, parts, strict=True):
+                out[rows] = part
+            return out
+
+        return np.asarray(self._computed(list, work, nothing, lambda leaves: leaves, write))
+
     def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
-        return self._computed(pairwise_sum, work, own, lambda leaves: [_tree(leaves)])[0]
+        return self._computed(pairwise_sum, work, own, lambda leaves: [_tree(leaves)], self.client.gather)[0]
 
     def take(self, rows: Array) -> Any:
         def fetch() -> Any:
-            return self._result([self.client.compute(self.X[rows])])[0]
+            return self._result([self.client.compute(self.X[rows])], self.client.gather)[0]
 
         return self._again(fetch)
 
@@ -135,12 +145,13 @@ class Cluster(Store):
         work: Work,
         own: Callable[[slice], Any],
         reduce: Callable[[list[Any]], list[Any]],
-    ) -> list[Any]:
-        """Return what ``reduce`` makes of the tasks, each of which puts ``together`` the work of some parts."""
+        gather: Callable[[list[Any]], Any],
+    ) -> Any:
+        """Gather what ``reduce`` makes of the tasks, each of which puts ``together`` the work of some parts."""
         run = dask.delayed(_run, pure=False, traverse=False)
         light = dataclasses.replace(work, at=None)  # type: ignore[arg-type]
 
-        def attempt() -> list[Any]:
+        def attempt() -> Any:
             at, sent = self._sent_at(work.at), self._sent(light, broadcast=True)
             leaves = []
             for worker, groups in self._places():
@@ -152,7 +163,7 @@ class Cluster(Store):
                     for group, mine in zip(groups, owns, strict=True):
                         blocks = [self._blocks[part] for part in group]
                         leaves.append(run(together, at, sent, group.start, mine, *blocks))
-            return self._result(self.client.compute(reduce(leaves), optimize_graph=False))
+            return self._result(self.client.compute(reduce(leaves), optimize_graph=False), gather)
 
         return self._again(attempt)
 
@@ -222,13 +233,13 @@ class Cluster(Store):
             "the last step. Workers are waited for as long as dask.config.set({'sparlow.timeout': '600s'}) says."
         )
 
-    def _result(self, futures: list[Any]) -> list[Any]:
-        """Return the results of futures, with an eye on the cluster while they take long."""
+    def _result(self, futures: list[Any], gather: Callable[[list[Any]], Any]) -> Any:
+        """Gather the results of futures, with an eye on the cluster while they take long."""
         idle = None
         while True:
             try:
                 wait(futures, timeout=_GLANCE)
-                return self.client.gather(futures, direct=False)
+                return gather(futures)
             except TimeoutError:
                 workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
                 busy = bool(workers) and any(self.client.processing().values())
@@ -356,6 +367,86 @@ def from_npy(path: str | os.PathLike[str]) -> Any:
     return da.from_array(
         rows, chunks=(sizes, (rows.shape[1],)), name=False, asarray=True, meta=np.empty((0, 0), rows.dtype)
     )
+
+
+def from_parquet(path: str | os.PathLike[str], columns: list[str] | None = None) -> Any:
+    """Return columns of a parquet file, or of all in a folder, as a dask array that the workers read themselves.
+
+    Row groups are the chunks. A column is a number, or a list of numbers of fixed length. Every worker must find the
+    file under the same path. Labels are a column, too: ``from_parquet(path, ["label"])[:, 0]``.
+
+    Parameters
+    ----------
+    path : path
+        The file, or a folder of files that are taken in the order of their names.
+    columns : list of str, optional
+        Which columns; by default all that hold numbers.
+
+    Returns
+    -------
+    X : dask array of shape (n, m)
+
+    """
+    place = pathlib.Path(path)
+    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    if not files:
+        raise ValueError(f"{place} has no files named *.parquet.")
+    rows = _RowGroups([os.fspath(file) for file in files], columns)
+    shape = rows.sizes, (rows.shape[1],)
+    return da.from_array(rows, chunks=shape, name=False, asarray=True, meta=np.empty((0, 0), rows.dtype))
+
+
+class _RowGroups:
+    """Rows of parquet files, read by row groups."""
+
+    ndim = 2
+
+    def __init__(self, paths: list[str], columns: list[str] | None) -> None:
+        schema = self._opened(paths[0]).schema_arrow
+        names = [field.name for field in schema if _numbers(field.type)]
+        strange = [name for name in columns or [] if name not in names]
+        if strange or not names:
+            said = f"no column of numbers named {strange[0]!r}" if strange else "no column of numbers"
+            raise ValueError(f"{paths[0]} has {said}; it has {', '.join(schema.names)}.")
+        self.columns = names if columns is None else columns
+        self.groups = []
+        for path in paths:
+            about = self._opened(path).metadata
+            self.groups += [(path, i, about.row_group(i).num_rows) for i in range(about.num_row_groups)]
+        self.sizes = tuple(size for *_, size in self.groups)
+        first = self._read(*self.groups[0][:2])
+        self.dtype, self.shape = first.dtype, (sum(self.sizes), first.shape[1])
+        self._starts = dict(zip(np.cumsum([0, *self.sizes]).tolist(), range(len(self.sizes)), strict=False))
+
+    @staticmethod
+    def _opened(path: str) -> Any:
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ImportError as error:  # pragma: no cover
+            raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
+        return ParquetFile(path)
+
+    def _read(self, path: str, group: int) -> Array:
+        table = self._opened(path).read_row_group(group, self.columns)
+        blocks = []
+        for name in self.columns:
+            column = table[name].combine_chunks()
+            if column.null_count:
+                raise ValueError(f"{path} has gaps in the column {name!r}.")
+            flat = column.flatten() if hasattr(column.type, "list_size") else column
+            blocks.append(flat.to_numpy(zero_copy_only=False).reshape(len(column), -1))
+        return np.hstack(blocks)
+
+    def __getitem__(self, index: Any) -> Array:
+        rows, columns = index
+        path, group, _ = self.groups[self._starts[rows.start]]
+        return self._read(path, group).astype(self.dtype, copy=False)[:, columns]
+
+
+def _numbers(kind: Any) -> bool:
+    """Return whether a type of pyarrow is a number, or a list of numbers of fixed length."""
+    value = kind.value_type if hasattr(kind, "list_size") else kind
+    return np.dtype(value.to_pandas_dtype()).kind in "buif"
 
 
 class _File:

@@ -198,7 +198,7 @@ class Refresh:
         """Return the objective as it was after this refresh: one sparse coding of all samples."""
         with Threads(1):
             Y = objective.samples.coded(self.dictionary) @ self.projection
-            before = Value(self.top, self.top / self.quotient, Y, Y, None)
+            before = Value(self.top, self.top / self.quotient, Y)
             return dataclasses.replace(objective, quotient=objective.refreshed_quotient(before))
 
 

@@ -23,8 +23,6 @@ class Value:
     top: float
     bottom: float
     embedding: Array  # Y = ΦU (n, l)
-    top_product: Array  # S_A Y
-    bottom_product: Array | None  # S_B Y, None for the trace form
 
     @property
     def quotient(self) -> float:
@@ -97,10 +95,9 @@ class Quotient:
         """Return f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
         n, width = self.n_samples, U.shape[1]
         Y = coded @ U if embedding is None else embedding
-        above = self.above @ Y
-        below = None if self.below is None else self.below @ Y
-        bottom = width * self._spread(coded) if below is None else float(np.vdot(Y, below))
-        return Value(float(np.vdot(Y, above)) / n, bottom / n + self.ridge * width, Y, above, below)
+        top = float(np.vdot(Y, self.above @ Y))
+        bottom = width * self._spread(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
+        return Value(top / n, bottom / n + self.ridge * width, Y)
 
     def _spread(self, coded: Rows) -> float:
         """Return tr(ΦᵀΠΦ), the total variance times n."""
@@ -108,14 +105,16 @@ class Quotient:
 
     def _difference(self, value: Value) -> Array:
         """Return E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
-        E = value.top_product
-        if value.bottom_product is not None:
-            E = E - value.quotient * value.bottom_product
-        return E / (self.n_samples * value.bottom)
+        E = self.above @ value.embedding
+        if self.below is not None:
+            E -= value.quotient * (self.below @ value.embedding)
+        E /= self.n_samples * value.bottom
+        return E
 
     def features_gradient(self, coded: Rows, U: Array, value: Value) -> tuple[Array, Array, float]:
         """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed."""
-        left, right = 2 * self._difference(value), U.T
+        left, right = self._difference(value), U.T
+        left *= 2
         if self.below is not None:
             return left, right, 0.0
         # the trace form adds −f · 2l ΠΦ / (n b): a multiple of Φ less its mean, which is of rank one

@@ -47,7 +47,7 @@ def fit_model(
     X = validate_data(model, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
     if store is None:
         labels = check_weights(criterion, X, check_labels(criterion, X, y, name), sample_weight)
-    scaling = _scaling_for(model, X, labels)
+    scaling = _scaling_for(model, X, labels if store is None else labels.take(drawn))
     X = scaling(X)
     views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
     if views.whole:

@@ -161,11 +161,7 @@ class Parts:
             centred = centred - centred.mean(axis=0)
             basis = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width].astype(np.float32)
             dtype = np.dtype(np.float32)
-        out = np.empty((n, width), dtype)
-        found = self.store.each(Work(at, _dense, basis), nothing)
-        for rows, part in zip(self.store.slices, found, strict=True):
-            out[rows] = part
-        return out
+        return self.store.into(np.empty((n, width), dtype), Work(at, _dense, basis))
 
 
 def _whole(X: Any, shared: Any, own: Any) -> Any:
@@ -332,11 +328,8 @@ class CodedParts(Rows):
         return max(self.samples.store.each(self._work(_largest, with_rows=True), nothing))
 
     def __matmul__(self, U: Array) -> Array:
-        out = np.empty((len(self.samples), U.shape[1]))
-        found = self.samples.store.each(self._work(_embedded, self._scales()[:, None] * U), nothing)
-        for rows, part in zip(self.samples.store.slices, found, strict=True):
-            out[rows] = part
-        return out
+        work = self._work(_embedded, self._scales()[:, None] * U)
+        return self.samples.store.into(np.empty((len(self.samples), U.shape[1])), work)
 
     def rmatmul(self, E: Any) -> Array:
         """Return ΦᵀE (w, l), summed over the parts."""

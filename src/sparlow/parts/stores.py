@@ -124,6 +124,12 @@ class Store(ABC):
     def take(self, rows: Array) -> Any:
         """Return some rows as they are stored; ``rows`` are sorted."""
 
+    def into(self, out: Array, work: Work) -> Array:
+        """Write the work of each part into its rows of ``out``, and return that."""
+        for rows, part in zip(self.slices, self.each(work, nothing), strict=True):
+            out[rows] = part
+        return out
+
     def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
         """Return the pairwise sum of the work of all parts."""
         return pairwise_sum(self.each(work, own))
