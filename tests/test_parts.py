@@ -301,6 +301,20 @@ def test_sparse_rows_in_parts(digits):
         np.testing.assert_allclose(one.transform(rows), one.embedding_, rtol=1e-3, atol=1e-4)
 
 
+def test_tables_in_parts_are_scaled_by_what_was_drawn(monkeypatch):
+    """Of a table, whose rows may differ in norm by class, the labels looked at are those of the samples drawn."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 300)
+    table = rng.standard_normal((600, 5)) + 1
+    table[y == 1] *= 4
+    monkeypatch.setattr(parts.stores, "DRAWN", 200)
+    with sklearn.config_context(working_memory=0.01):
+        assert streams(table)
+        model = SparLow(n_atoms=20, max_iter=0, random_state=0).fit(table, y)
+    assert model.column_means_ is not None  # as for all of them
+    assert SparLow(n_atoms=20, max_iter=0, random_state=0).fit(table, y).column_means_ is not None
+
+
 def test_errors_of_rows_in_parts(digits):
     data, y = digits
     damaged = np.array(data)
