@@ -105,8 +105,8 @@ class TDDL(DictionaryClassifier):
 
     Stochastic gradients on mini-batches, with atoms on the unit sphere. The gradient with respect to D passes through
     the codes: it is :func:`sparlow.pullback` of ∂ℓ/∂A = ∇ℓ Wᵀ, which is never formed. Learning starts with D by online
-    dictionary learning and with the best W and b for its codes. The paper takes steps of the rate min(ρ, ρ t₀/t)
-    (``solver="sgd"``); Adam ends lower in as many passes.
+    dictionary learning and with the best W and b for its codes. Steps have the rate min(ρ, ρ t₀/t), as in the paper, or
+    are those of Adam.
 
     Parameters
     ----------
@@ -122,10 +122,11 @@ class TDDL(DictionaryClassifier):
         λ₁ and λ₂. Samples have unit norm.
     nu : float, default=1e-6
         ν.
-    solver : {"adam", "sgd"}, default="adam"
-        How D, W and b follow the gradients.
+    solver : {"sgd", "adam"}, default="sgd"
+        How D, W and b follow the gradients. "adam" moves atoms further: it suits thousands of samples or moved copies,
+        and overfits a few hundred.
     rho : float, optional
-        ρ, the first rate; by default 0.01 for "adam" and 3 for "sgd".
+        ρ, the first rate; by default 3 for "sgd" and 0.01 for "adam".
     t0 : int, optional
         For "sgd": steps after which the rate falls; by default a tenth of all.
     max_iter : int, default=20
@@ -188,7 +189,7 @@ class TDDL(DictionaryClassifier):
         "lambda1": [Interval(Real, 0, None, closed="neither")],
         "lambda2": [Interval(Real, 0, None, closed="left")],
         "nu": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"adam", "sgd"})],
+        "solver": [StrOptions({"sgd", "adam"})],
         "rho": [Interval(Real, 0, None, closed="neither"), None],
         "t0": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -209,7 +210,7 @@ class TDDL(DictionaryClassifier):
         lambda1: float = 0.15,
         lambda2: float = 1e-3,
         nu: float = 1e-6,
-        solver: str = "adam",
+        solver: str = "sgd",
         rho: float | None = None,
         t0: int | None = None,
         max_iter: int = 20,
