@@ -140,7 +140,7 @@ def test_links_and_modes_are_kept_and_pipes_are_written_to(tmp_path):
 
 
 def test_what_cannot_be_saved_is_said_before_learning(place, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(fit_command, "learn", lambda *_: pytest.fail("learned"))
+    monkeypatch.setattr(fit_command, "learn_with_progress", lambda *_: pytest.fail("learned"))
     words = ["fit", str(place / "data.npz"), "-o"]
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "skops.io", None)
@@ -185,7 +185,7 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
         return transduced(*arguments)
 
     monkeypatch.setattr(choosing, "transduced", again)
-    learn = fit_command.learn
+    learn = fit_command.learn_with_progress
 
     def first(model, dataset, terminal, interrupts):
         terminal.progress = lambda *_: Bar()
@@ -198,7 +198,7 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr(fit_command, "learn", first)
+    monkeypatch.setattr(fit_command, "learn_with_progress", first)
     words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1", "--no-early-stopping", "--embedding", "orthonormal"]
     assert main(["fit", str(place / "data.npz"), "-o", str(tmp_path / "m.sparlow"), *words]) == 130
     model = load(tmp_path / "m.sparlow")
