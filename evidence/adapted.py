@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.decomposition import PCA, KernelPCA, SparsePCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
@@ -30,6 +31,22 @@ class LabelledLDA(LinearDiscriminantAnalysis):
         """Fit on the labelled samples."""
         X, y = _varied(*check_X_y(X, y))
         return super().fit(X[y != -1], y[y != -1])
+
+
+class DecidingLDA(ClassifierMixin, BaseEstimator):
+    """LDA that only classifies, by its own decision."""
+
+    def __init__(self, shrinkage: float = 0.1) -> None:
+        self.shrinkage = shrinkage
+
+    def fit(self, X: Array, y: Array) -> DecidingLDA:
+        """Fit on the labelled samples."""
+        self.model_ = LabelledLDA(solver="eigen", shrinkage=self.shrinkage).fit(X, y)
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Return the class of the nearest mean."""
+        return np.asarray(self.model_.predict(X))
 
 
 class ReducedNCA(NeighborhoodComponentsAnalysis):

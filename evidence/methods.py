@@ -32,15 +32,17 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
+from sklearn.svm import LinearSVC
 
-from sparlow.classifiers import FDDL, LCKSVD, SRC, LapRLS
+from sparlow import SparLow
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
 from sparlow.criteria import CRITERIA
 from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
-from sparlow.images import kspm, llc, scspm
+from sparlow.images import Scattering, kspm, llc, lsc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.views import Shifts
+from sparlow.views import Patches, Shifts
 
-from .adapted import GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .adapted import DecidingLDA, GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
 from .defaults import default_prior, kinship
 from .eigenmaps import LaplacianEigenmaps
 from .models import Classical, Joint
@@ -84,6 +86,7 @@ class MethodOutput:
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
 
+_SCATTERED = 500  # principal components of scattering coefficients
 _TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
 
 Method = Callable[[MethodInput], MethodOutput]
@@ -220,6 +223,45 @@ def model(criterion: str, sequential: bool = False) -> Method:
         )
 
     return method
+
+
+def today(criterion: str, local: bool = False) -> Method:
+    """Return SparLow with the library's present defaults, embeddings of unit norm; ``local`` with codes of patches."""
+
+    def method(given: MethodInput) -> MethodOutput:
+        _refuse_single_labels(criterion, given.y)
+        views = Patches(shape=_one_shape(given)) if local else None
+        estimator = SparLow(criterion, views=views, random_state=given.seed, n_jobs=given.threads)
+        estimator.set_params(**given.options)
+        labels = None if CRITERIA[criterion].supervision == "none" else given.y
+        began = time.perf_counter()
+        estimator.fit(given.X, labels)
+        seconds = {"tuning": 0.0, "fit": time.perf_counter() - began}
+        train, test = (normalize(Z) for Z in (own_embedding(estimator, given.X), estimator.transform(given.X_test)))
+        found = {"n_atoms": len(estimator.dictionary_), "n_components": train.shape[1], "n_iter": estimator.n_iter_}
+        return MethodOutput(train, test, labels=given.y, parameters={**given.options, **found}, seconds=seconds)
+
+    return method
+
+
+def scattered(build: Callable[[MethodInput], Any], grid: Mapping[str, Any]) -> Method:
+    """Return the method of an estimator on 500 principal components of logarithms of scattering coefficients."""
+    on_rows = of_estimator(build, grid)
+
+    def method(given: MethodInput) -> MethodOutput:
+        fixed = Scattering(log=True, shape=_one_shape(given), n_jobs=given.threads)
+        X, X_test = (normalize(fixed.fit_transform(rows)) for rows in (given.X, given.X_test))
+        reduced = PCA(min(_SCATTERED, len(X) - 1, X.shape[1]), svd_solver="randomized", random_state=0).fit(X)
+        X, X_test = reduced.transform(X), reduced.transform(X_test)
+        return on_rows(dataclasses.replace(given, X=X, X_test=X_test))
+
+    return method
+
+
+def _one_shape(given: MethodInput) -> tuple[int, int]:
+    if given.shape is None:
+        raise NotApplicable("patches and scattering need images of one shape")
+    return given.shape
 
 
 def _arguments(criterion: str, X: Array, y: Array, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,6 +410,27 @@ METHODS: dict[str, Method] = {
     "LC-KSVD": of_estimator(
         lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.001, 0.1, 1.0], "n_nonzero": [30, 60]}
     ),
+    "D-KSVD": of_estimator(
+        lambda p: DKSVD(random_state=p.seed, n_jobs=p.threads), {"n_nonzero": [8, 16, 30], "gamma": [0.1, 1.0]}
+    ),
+    "TDDL": of_estimator(
+        lambda p: TDDL(rho=3.0, random_state=p.seed, n_jobs=p.threads), {"lambda1": [0.05, 0.15], "nu": [1e-6, 1e-4]}
+    ),
+    "BMDDL": of_estimator(
+        lambda p: BMDDL(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.01, 0.05], "ridge": [0.1, 1.0]}
+    ),
+    "SSPIC": of_estimator(
+        lambda p: SSPIC(random_state=p.seed, n_jobs=p.threads), {"dimensions": [5, 10, 20], "price": [0.003, 0.01]}
+    ),
+    "LDA decision": of_estimator(lambda p: DecidingLDA()),
+    "linear SVM": of_estimator(lambda p: LinearSVC(random_state=0), {"C": [1.0, 10.0]}),
+    "LSc": of_estimator(lambda p: lsc(random_state=p.seed, n_jobs=p.threads)),
+    "scattering + PCA": scattered(pca, _DIMENSIONS),
+    "scattering + LDA": scattered(lda, {"shrinkage": [0.03, 0.1, 0.3]}),
+    "local PCA-SparLow": today("pca", local=True),
+    "local LDA-SparLow": today("lda", local=True),
+    "local SDA-SparLow": today("sda", local=True),
+    "present LDA-SparLow": today("lda"),
     "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
     "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),
     "LLC": of_estimator(lambda p: llc(random_state=p.seed, n_jobs=p.threads)),
@@ -409,5 +472,9 @@ WITHOUT_CHANCE = frozenset(
         "SDE",
         "LapRLS",
         "LGC",
+        "linear SVM",
+        "LDA decision",
+        "scattering + PCA",
+        "scattering + LDA",
     )
 )

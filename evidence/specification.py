@@ -69,6 +69,8 @@ class Entry:
         Part of the table or figure.
     label : str
         Name in tables and legends, by default the method.
+    open : str
+        Why the row has not been measured in full; the cell says so, and the reason stands below the table.
 
     """
 
@@ -79,6 +81,7 @@ class Entry:
     x: float | None = None
     panel: str = ""
     label: str = ""
+    open: str = ""
 
     @property
     def name(self) -> str:

@@ -124,6 +124,8 @@ def _notes(results: Iterable[MeasuredEntry]) -> tuple[str, ...]:
         place = f" ({result.entry.x:g})" if result.entry.x is not None else ""
         if result.reason:
             said.setdefault(result.reason, []).append(f"{result.entry.name}{place}")
+        if _is_open(result):
+            said.setdefault(f"not run, {result.entry.open}", []).append(f"{result.entry.name}{place}")
         for row in result.rows[:1]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
@@ -136,12 +138,29 @@ def _notes(results: Iterable[MeasuredEntry]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _is_open(result: MeasuredEntry) -> bool:
+    """Return whether there is no row, and a reason why it was not measured."""
+    return not result.rows and not result.reason and bool(result.entry.open)
+
+
+def _by_earlier_rule(row: Row, what: str) -> bool:
+    """Return whether a row has a measure, or parameters, by another rule than the present one."""
+    return _GOES_BY[what](row) and row.get("rules", {}).get(what, 1) != RULES[what]
+
+
+def _marks(result: MeasuredEntry, measure: str) -> str:
+    """Return the marks of a cell: † for an SVM, ‡ for parameters by an earlier rule in any of its rows."""
+    svm = measure == "svm" and any(_by_earlier_rule(row, "svm") for row in result.rows)
+    folds = any(_by_earlier_rule(row, "folds") for row in result.rows)
+    return "†" * svm + "‡" * folds
+
+
 def _superseded(results: Iterable[MeasuredEntry]) -> dict[str, str]:
     """Count the rows that have a measure, or parameters, by another rule than the present one."""
     said = {}
-    for what, rule in RULES.items():
+    for what in RULES:
         rows = [row for result in results for row in result.rows if _GOES_BY[what](row)]
-        before = sum(row.get("rules", {}).get(what, 1) != rule for row in rows)
+        before = sum(_by_earlier_rule(row, what) for row in rows)
         if before:
             said[_RULED[what]] = f"{before} of {len(rows)} rows"
     return said
@@ -154,7 +173,7 @@ def _with_folds_anew(row: Row) -> bool:
     return chosen and setting.get("features") in LEARNED and not setting.get("transductive")
 
 
-_RULED = {"svm": MEASURES["svm"], "folds": "Parameters by folds"}
+_RULED = {"svm": f"†, {MEASURES['svm']}", "folds": "‡, parameters by folds"}
 _GOES_BY: dict[str, Callable[[Row], bool]] = {
     "svm": lambda row: "svm" in row.get("accuracy", {}),
     "folds": _with_folds_anew,
@@ -172,6 +191,9 @@ def _cell(result: MeasuredEntry | None, measure: str) -> tuple[str, str, str]:
     values, printed = result.values(measure), result.printed(measure)
     without = "failed" if result.failed else "not applicable"
     ours = without if result.reason and not len(values) else spread(values)
+    if _is_open(result):
+        ours = "not run"
+    ours += _marks(result, measure) if len(values) else ""
     if len(values) and measure == "1nn" and "1nn" not in result.rows[0]["accuracy"]:
         ours += " (own)"
     return ours, _printed(printed), difference(values, printed)

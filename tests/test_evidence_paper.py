@@ -1,5 +1,6 @@
 """The specifications of the paper's tables and figures, and that docs/evidence.md says what the rows say."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -73,7 +74,9 @@ def test_rows_by_an_earlier_rule_are_told():
     one = named("table2b")[0]
     rows = ({"accuracy": {"svm": 1.0}}, {"accuracy": {"svm": 2.0}, "rules": RULES})
     told = [MeasuredEntry(one.entries[0], tuple(dict(row, per_class={"svm": [1.0]}) for row in rows), wanted=2)]
-    assert "SVM: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
+    table = TABLES[one.kind](one, told)
+    assert "†, SVM: 1 of 2 rows by an earlier rule." in table.notes
+    assert any("1.00 ± 0.00†" in cell for cell in table.rows[0])
 
 
 def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
@@ -91,7 +94,23 @@ def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
             one.entries[0], tuple({"accuracy": {"1nn": 1.0}, "per_class": {"1nn": [1.0]}} | row for row in rows)
         )
     ]
-    assert "Parameters by folds: 1 of 2 rows by an earlier rule." in TABLES[one.kind](one, told).notes
+    table = TABLES[one.kind](one, told)
+    assert "‡, parameters by folds: 1 of 2 rows by an earlier rule." in table.notes
+    assert any("1.00 ± 0.00‡" in cell for cell in table.rows[0])
+
+
+def test_what_was_not_run_says_so_and_why():
+    one = named("table2b")[0]
+    entry = dataclasses.replace(one.entries[0], open="hours of work")
+    table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
+    assert table.rows[0][:2] == (entry.name, "not run")
+    assert f"{entry.name}: not run, hours of work." in table.notes
+
+
+def test_no_cell_silently_lacks_its_row():
+    for one in EXPERIMENTS:
+        for result in gather(one, one.full, RESULTS):
+            assert result.rows or result.reason or result.entry.open, (one.name, result.entry.panel, result.entry.name)
 
 
 def test_more_components_than_numbers_are_not_applicable():

@@ -24,6 +24,12 @@ QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
 _PART = Setting("usps", train=3000)  # for figures of many points
 _FEW = Setting("pie", per_class=30)
 
+_LATER = "not affordable so far"
+_LOCAL_REMARK = (
+    " Local: SparLow with views=Patches() and the library's defaults of today, embeddings of unit norm. Scattering: "
+    "logarithms of the coefficients of sparlow.images.Scattering, of unit norm, 500 principal components."
+)
+
 # ── Table 1 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # method: options, USPS 1NN and SVM, MNIST 1NN and SVM
@@ -61,6 +67,7 @@ def _table1() -> tuple[Entry, ...]:
         entries.append(Entry("PCA", setting, {}, panel=panel, label="PCA, l by folds"))
         entries.append(Entry("SparPCA", setting, {"n_components": 50}, panel=panel, label="SparPCA, l = 50"))
         entries.append(Entry("PCA-SparLow", setting, {"tune": _TUNED_PCA}, panel=panel, label="PCA-SparLow, tuned"))
+        entries += [Entry(m, setting, {}, panel=panel, open=_LATER) for m in ("local PCA-SparLow", "scattering + PCA")]
     entries += [
         Entry(method, USPS, {"shifts": 1, **options}, panel="USPS", label=f"{method} + shifts{said}")
         for method, options, said in (
@@ -142,6 +149,7 @@ def _fig3() -> tuple[Entry, ...]:
 
 
 _SIZES = (340, 680, 1020, 1360, 1700, 2040)
+_LOCAL = ("local LDA-SparLow", "scattering + LDA")
 _FIG4: dict[str, tuple[float, ...]] = {
     "SRC": (54, 68, 84, 91, 96, 97),
     "FDDL": (80, 90, 95, 97, 97, 98),
@@ -160,6 +168,12 @@ def _fig4() -> tuple[Entry, ...]:
             printed = {"1nn" if "Spar" in method else "own": float(values[place])} if values else {}
             entries.append(Entry(method, PIE, {"n_atoms": atoms}, printed, x=atoms, panel="120 per subject"))
             entries.append(Entry(method, _FEW, {"n_atoms": atoms}, x=atoms, panel="30 per subject"))
+        for panel, setting in (("120 per subject", PIE), ("30 per subject", _FEW)):
+            entries += [
+                Entry(method, setting, {"n_atoms": atoms}, x=atoms, panel=panel, open=_LATER)
+                for method in ("D-KSVD", "TDDL", "BMDDL", "SSPIC")
+            ]
+            entries += [Entry(m, setting, {}, x=atoms, panel=panel, open=_LATER) for m in _LOCAL]
     return tuple(entries)
 
 
@@ -218,6 +232,10 @@ def _fig5c() -> tuple[Entry, ...]:
             entries.append(Entry(method, Setting("usps", labels=labels), options, printed, x=labels))
         spread = Entry("SDA-SparLow", Setting("usps", labels=labels), {"spread": True}, x=labels, label=_SPREAD)
         entries.append(spread)
+        entries += [
+            Entry(method, Setting("usps", labels=labels), {}, x=labels, open=_LATER)
+            for method in ("local SDA-SparLow", "scattering + LDA")
+        ]
     return tuple(entries)
 
 
@@ -257,7 +275,8 @@ def _fig7() -> tuple[Entry, ...]:
     for family, methods in _FAMILIES.items():
         for place, method in enumerate(methods):
             entries.append(Entry(method, _FEW, _FACE_WIDTH, {"1nn": float(_FIG7[family][place])}, panel=family))
-    return tuple(entries)
+    local = ("local PCA-SparLow", "scattering + PCA")
+    return (*entries, *(Entry(m, _FEW, _FACE_WIDTH, panel="local", open=_LATER) for m in local))
 
 
 def _fig8() -> tuple[Entry, ...]:
@@ -306,7 +325,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         "held-out training images, with shifts to learn from. Mean of 9 views: codes, of the others the images, "
         "averaged over each image and its copies moved by a pixel, of 17 by up to two; l = 100 for codes "
         "(one, two and 100 by held-out training images, for images as for codes). "
-        "MNIST: 10 000 random training images, where the paper has 30 000; all test images.",
+        "MNIST: 10 000 random training images, where the paper has 30 000; all test images." + _LOCAL_REMARK,
     ),
     Experiment(
         "fig2a",
@@ -357,7 +376,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         Size(1, 1, _QUICK_FACES, points=(340,)),
         axes=("atoms", "accuracy (%)"),
         remark="SRC, FDDL and LC-KSVD classify by themselves, the others by 1NN. At three of the six sizes; also with "
-        "30 images per subject, of which 2040 atoms are all.",
+        "30 images per subject, of which 2040 atoms are all." + _LOCAL_REMARK,
     ),
     Experiment(
         "fig5a",
@@ -389,16 +408,17 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         axes=("labels per class", "accuracy (%)"),
         remark="All training images are known, their labels only for so many of each class; official test part. With "
         "class labels SMVR-SparLow and SDA-SparLow are the same method. Labels spread: 1NN among all training images, "
-        "with the labels that SDA-SparLow gives to those without one (transduction_).",
+        "with the labels that SDA-SparLow gives to those without one (transduction_)." + _LOCAL_REMARK,
     ),
     Experiment(
         "fig6a",
         "Over the steps: PIE, with g_c and g_d",
         "traces",
-        _fig6(PIE, _STEADY, _FIG6_PIE),
+        (*_fig6(PIE, _STEADY, _FIG6_PIE), *(Entry(method, PIE, open=_LATER) for method in _LOCAL)),
         Size(3, 40),
         Size(1, 0.2, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
+        remark=_LOCAL_REMARK.strip(),
     ),
     Experiment(
         "fig6b",
@@ -424,13 +444,15 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
                 Entry(method, USPS, {"views": 1}, label=f"{method}, mean of 9 views")
                 for method in ("raw pixels", "PCA")
             ),
+            *(Entry(method, USPS, open=_LATER) for method in _LOCAL),
         ),
         Size(3, 50),
         _FIG6_QUICK,
         axes=_TRACE,
         remark="+ shifts: training images also moved by one pixel along both axes, nine times as many; averaged: the "
         "embedding of a test image is the mean over its nine copies. Mean of 9 views: views=Shifts(1), codes (for raw "
-        "pixels and PCA the images) averaged over each image and its eight copies moved by a pixel; ten steps.",
+        "pixels and PCA the images) averaged over each image and its eight copies moved by a pixel; ten steps."
+        + _LOCAL_REMARK,
     ),
     Experiment(
         "fig6d",
@@ -450,7 +472,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         Size(1, 0.8, _QUICK_FACES, {**QUICK_MODEL, "n_components": 50}),
         remark="From left to right: on the images, on the codes of the first dictionary, learned together. "
         "All with l = 100, which the paper leaves open. Here with 30 images per subject, where the printed values are "
-        "for 120.",
+        "for 120." + _LOCAL_REMARK,
     ),
     Experiment(
         "fig8",
