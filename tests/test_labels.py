@@ -89,3 +89,10 @@ def test_continuous_labels_name_the_criterion_for_targets():
     for model in (SparLow("lda"), TraceQuotient("mfa")):
         with pytest.raises(ValueError, match=r"continuous.*For real-valued targets use mvr"):
             model.fit(X, real)
+
+
+def test_nearly_all_can_be_held_out_of_many_classes():
+    y = np.repeat(np.arange(10), 3)
+    held = Labels(y, np.arange(10)).held_out(30, 0.9, np.random.RandomState(0))  # would leave three for ten classes
+    assert len(held) == 20
+    assert set(y[np.setdiff1d(np.arange(30), held)]) == set(range(10))

@@ -302,7 +302,8 @@ def _fig10() -> tuple[Entry, ...]:
     one = Setting("pie", per_class=70, classes=(5,))
     options = {"n_components": 2, "normalize_embedding": False, "n_atoms": 60, "max_iter": 20}
     return tuple(
-        Entry(methods[2], one, options) for methods in (_FAMILIES["PCA"], _FAMILIES["OLPP"], _FAMILIES["ONPP"])
+        Entry(methods[2], one, options, open="its picture is made of the images of a person, which are not passed on")
+        for methods in (_FAMILIES["PCA"], _FAMILIES["OLPP"], _FAMILIES["ONPP"])
     )
 
 

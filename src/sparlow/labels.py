@@ -131,7 +131,8 @@ class Labels:
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
-        count = max(round(fraction * len(usable)), 1 if stratify is None else len(np.unique(stratify)))
+        least = 1 if stratify is None else len(np.unique(stratify))  # on either side
+        count = min(max(round(fraction * len(usable)), least), len(usable) - least)
         _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
         return np.asarray(np.sort(usable[held]))
 
