@@ -23,6 +23,7 @@ import platform
 import resource
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -165,6 +166,11 @@ def fitted(X, y, pids, criterion="lda", max_iter=3, **options):
     return model, steps, time.time() - began[0], cpu(pids) - began[1]
 
 
+def atoms(arguments):
+    """Return the first dictionary where one is given, which saves learning it."""
+    return {} if arguments.dictionary is None else {"dictionary": np.load(arguments.dictionary), "n_atoms": None}
+
+
 def grow(arguments, n):
     """Fit with two workers of one thread."""
     from distributed import Client, LocalCluster
@@ -180,7 +186,7 @@ def grow(arguments, n):
         time.sleep(10)
         idle = (cpu(pids) - before) / (time.time() - began)  # what a cluster takes that does nothing
         X = from_npy(X_path)
-        model, steps, wall, processor = fitted(X, np.load(y_path), pids, max_iter=arguments.steps)
+        model, steps, wall, processor = fitted(X, np.load(y_path), pids, max_iter=arguments.steps, **atoms(arguments))
         peaks = [status(pid, "VmHWM") for pid in pids]
         row = described(model, steps, n, what="grow", workers=arguments.workers)
     test = mnist(arguments.mnist, "test")
@@ -201,7 +207,8 @@ def plain(arguments, n):
     from sparlow.distributed import from_npy
 
     X_path, y_path = made(n, arguments.mnist, arguments.folder)
-    model, steps, wall, processor = fitted(from_npy(X_path), np.load(y_path), [os.getpid()], max_iter=arguments.steps)
+    X, y, pids = from_npy(X_path), np.load(y_path), [os.getpid()]
+    model, steps, wall, processor = fitted(X, y, pids, max_iter=arguments.steps, **atoms(arguments))
     row = described(model, steps, n, what="plain", workers=0)
     accuracy = model.score(*mnist(arguments.mnist, "test"))
     return {**row, "wall": wall, "cpu": processor, "peak_driver_gb": status(os.getpid(), "VmHWM"), "accuracy": accuracy}
@@ -282,21 +289,37 @@ def soak(arguments, n):
     settings = {"n_atoms": 60, "max_iter": 3, "random_state": 0, "early_stopping": False}
     truth = SparLow(**settings).fit(rows, y)
     fits = differences = 0
-    deadline = time.time() + 60 * arguments.minutes
-    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        before = set(client.run(os.getpid).values())
-        client.register_plugin(KillWorker(delay="8s", mode="segfault"))  # also of workers that take their place
-        killed = 0
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster) as client:
+        # each dies about so long after it has come, and another takes its place: a nanny of Dask may give up to
+        client.register_plugin(KillWorker(delay="15s", mode="segfault"))
+        words = ["-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny"]
+        started, going = [], threading.Event()
+
+        def keep_three():
+            while not going.wait(0.5):
+                alive = [worker for worker in started if worker.poll() is None]
+                for _ in range(3 - len(alive)):
+                    worker = subprocess.Popen([sys.executable, *words, "--no-dashboard"], stderr=subprocess.DEVNULL)
+                    started.append(worker)
+
+        keeper = threading.Thread(target=keep_three, daemon=True)
+        keeper.start()
+        deadline = time.time() + 60 * arguments.minutes
         while time.time() < deadline:
             model = SparLow(**settings).fit(rows, y)
             fits += 1
-            same = [
-                np.array_equal(getattr(model, name), getattr(truth, name)) for name in ("dictionary_", "embedding_")
-            ]
-            differences += not all(same)
-            now = set(client.run(os.getpid, on_error="ignore").values())
-            killed += len(before - now)
-            before = now
+            names = ("dictionary_", "embedding_")
+            differences += not all(np.array_equal(getattr(model, name), getattr(truth, name)) for name in names)
+            print(
+                f"{fits} fits, {len(started) - 3} workers killed, {differences} differences",
+                file=sys.stderr,
+                flush=True,
+            )
+        killed = sum(worker.poll() is not None for worker in started)
+        going.set()
+        keeper.join()
+        for worker in started:
+            worker.kill()
     return {"what": "soak", "minutes": arguments.minutes, "fits": fits, "killed": killed, "differences": differences}
 
 
@@ -306,7 +329,8 @@ MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, strea
 def keep(row):
     """Add a row to the results, in place of an earlier one of the same measurement."""
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    rows = [old for old in rows if (old["what"], old.get("n")) != (row["what"], row.get("n"))]
+    names = ("what", "n", "judged_on", "method", "first", "kept")
+    rows = [old for old in rows if [old.get(name) for name in names] != [row.get(name) for name in names]]
     order = list(MEASUREMENTS)
     rows = sorted([*rows, row], key=lambda row: (order.index(row["what"]), row.get("n", 0)))
     report = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
@@ -321,6 +345,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp"), help="where samples are written")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--dictionary", type=pathlib.Path, help="the first dictionary, as .npy")
     parser.add_argument("--held-out", action="store_true", help="judge streams on 10 000 training images")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)

@@ -292,6 +292,22 @@ def test_transform_predict_and_encode_read_files_in_parts(digits):
         np.testing.assert_array_equal(model.predict(data), model.predict(np.array(data)))
 
 
+@pytest.mark.parametrize("library", ["h5py", "zarr"])
+def test_arrays_of_zarr_and_hdf5_are_read_in_parts(library, digits, tmp_path):
+    data, y = digits
+    module = pytest.importorskip(library)
+    if library == "h5py":
+        rows = module.File(tmp_path / "X.h5", "w").create_dataset("X", data=np.array(data), chunks=(100, 64))
+    else:
+        rows = module.create_array(str(tmp_path / "X.zarr"), shape=data.shape, chunks=(100, 64), dtype="f4")
+        rows[:] = np.array(data)
+    options = {"early_stopping": False, "embedding": "orthonormal"}
+    model = fitted(rows, y, **options)
+    assert_same(model, fitted(data, y, **options))
+    with sklearn.config_context(working_memory=SMALL):
+        np.testing.assert_array_equal(model.transform(rows), model.transform(data))
+
+
 def test_sparse_rows_in_parts(digits):
     data, y = digits
     rows = sp.csr_array(np.array(data))
