@@ -1,6 +1,6 @@
 """Damage and forge model files, load them, and use what loads.
 
-    python -m benchmarks.model_files --damages 2000 --forgeries 200
+    python -m benchmarks.model_files --damages 2000 --forgeries 200 [--seed 1]
     python -m benchmarks.model_files --sweep
 
 Damages change the bytes of a file at random. Each must be refused, or give the same numbers as before: the digest
@@ -42,7 +42,7 @@ from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, Scattering,
 from sparlow.models import ModelFileError
 from sparlow.views import Patches, Shifts
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "model_files.json"
+RESULTS = pathlib.Path(__file__).parent / "results" / "model_files.jsonl"
 X, Y = (part[:120] for part in load_digits(return_X_y=True))
 PICTURES = [np.random.RandomState(seed).randint(0, 255, (48, 48)).astype(np.uint8) for seed in range(2)]
 LIMIT = 10.0  # seconds
@@ -439,10 +439,9 @@ def main() -> int:
     if arguments.sweep:
         parts = {"sweep": range(arguments.first, arguments.last)}
     found = run(arguments.seed, parts)
-    known = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
-    known["sweep" if arguments.sweep else "random"] = found
-    arguments.output.write_text(json.dumps(known, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in found.items() if key != "findings"}, indent=1))
+    with arguments.output.open("a") as file:
+        file.write(json.dumps({"sweep from": arguments.first, **found} if arguments.sweep else found) + "\n")
+    print(json.dumps({key: value for key, value in found.items() if key != "findings"}))
     return 1 if found["findings"] else 0
 
 

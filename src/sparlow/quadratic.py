@@ -132,7 +132,7 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
 
 
 def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
-    """Return S = (K + λ)⁻¹Y and the fitted values KS, in single precision."""
+    """Return S = (K + λ)⁻¹Y and the fitted values KS, in single precision where it is enough."""
     K = P @ P.T
     if order == 2:
         K *= K
@@ -145,8 +145,13 @@ def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
         raise NoScatterError("The samples have the same features: there is no scatter for a quadratic embedding.")
     ridge = SHARE * spread / len(K)
     K[np.diag_indices_from(K)] += np.float32(ridge)
-    factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-    S = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
+    try:
+        factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        if P.dtype == np.float64:
+            raise
+        return tuple(part.astype(np.float32) for part in _solved(P.astype(np.float64), Y, order))  # type: ignore[return-value]
+    S = scipy.linalg.cho_solve(factor, Y.astype(P.dtype), check_finite=False)
     return S - S.mean(axis=0), Y - ridge * S
 
 
