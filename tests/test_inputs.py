@@ -19,6 +19,7 @@ from sparlow.images import Codebook, DenseSIFT
 from sparlow.images.cache import ArrayCache
 from sparlow.parallel import Finishing
 from sparlow.priors import ElasticNet, KLDivergence
+from sparlow.quadratic import _solved
 from sparlow.views import Patches
 
 DATA, TARGET = load_digits(return_X_y=True)
@@ -271,3 +272,18 @@ def test_samples_that_differ_by_rounding_have_no_quadratic_embedding(embedding):
 def test_five_sparse_samples_have_principal_components():
     for model in (TraceQuotient("pca"), SparLow("pca", max_iter=1, random_state=0)):
         assert np.all(np.isfinite(model.fit(sp.csr_array(X[:5])).transform(X[:5])))
+
+
+def test_labels_of_two_types_are_refused_in_a_stream():
+    with pytest.raises(ValueError, match="mixes words and other labels"):
+        SparLow("lda", n_atoms=5).partial_fit(X[:40], np.array(["a", 1] * 20, dtype=object))
+
+
+def test_samples_that_hardly_differ_have_a_quadratic_form():
+    """Single precision is too coarse for the Gram matrix of these."""
+    targets = np.eye(3)[np.arange(60) % 3] - 1 / 3
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        P = (rng.random(30) + 2e-3 * rng.standard_normal((60, 30))).astype(np.float32)
+        S, fitted = _solved(P, targets, 2)
+        assert np.all(np.isfinite(np.hstack([S, fitted])))

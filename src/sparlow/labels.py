@@ -220,6 +220,7 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
         return Labels(targets=targets)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
+    refuse_mixture(y)
     classes = np.unique(y[is_labelled(y)] if classes is None else classes)
     check_classification_targets(classes)
     if len(classes) < 2:
