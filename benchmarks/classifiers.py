@@ -109,10 +109,10 @@ METHODS = {
     "D-KSVD": of(DKSVD, {"n_nonzero": [8, 16, 30], "gamma": [0.1, 1.0]}),
     "LC-KSVD": of(LCKSVD, {"n_nonzero": [8, 20, 40], "alpha": [0.001, 0.1, 1.0]}),
     "FDDL": of(FDDL, {"lambda1": [0.001, 0.005, 0.02], "scheme": ["global", "local"]}),
-    "TDDL": of(TDDL, {"lambda1": [0.05, 0.1, 0.15], "nu": [1e-6, 1e-4]}),
+    "TDDL": of(TDDL, {"lambda1": [0.05, 0.1, 0.15], "nu": [1e-6, 1e-4]}, rho=3.0),
     "TDDL, moved copies": lambda atoms, shape, seed, jobs: (
-        TDDL(atoms, views=Shifts(1, shape), average=True, max_iter=40, **common(seed, jobs)),
-        {"lambda1": [0.05, 0.1], "solver": ["sgd", "adam"]},
+        TDDL(atoms, nu=1e-6, views=Shifts(1, shape), average=True, max_iter=40, **common(seed, jobs)),
+        [{"lambda1": [0.05, 0.1], "solver": [name], "rho": [rho]} for name, rho in (("sgd", 3.0), ("adam", 0.01))],
     ),
     "BMDDL": of(BMDDL, {"alpha": [0.01, 0.05], "beta": [1e-4, 1e-3], "ridge": [0.1, 1.0]}),
     "SSPIC": of(SSPIC, {"dimensions": [None, 10, 30]}),

@@ -383,9 +383,9 @@ def test_first_classifier_of_tddl_is_the_best_one():
     assert np.abs(slope).max() < 1e-4
 
 
-@pytest.mark.parametrize("solver", ["adam", "sgd"])
-def test_tddl_learns_dictionaries_for_its_task(solver):
-    options = {"n_atoms": 50, "nu": 1e-5, "solver": solver, "random_state": 0}
+@pytest.mark.parametrize(("solver", "rho"), [("adam", None), ("sgd", 2.0)])
+def test_tddl_learns_dictionaries_for_its_task(solver, rho):
+    options = {"n_atoms": 50, "nu": 1e-5, "solver": solver, "rho": rho, "random_state": 0}
     first, later = (TDDL(max_iter=n, **options).fit(X[:700], Y[:700]) for n in (1, 15))
     assert np.all(np.diff(later.costs_[1:]) < 0.02 * later.costs_[0])
     assert later.costs_[-1] < 0.8 * later.costs_[0]

@@ -120,13 +120,13 @@ class TDDL(DictionaryClassifier):
         training and prediction take as many times as long as there are classes.
     lambda1, lambda2 : float
         λ₁ and λ₂. Samples have unit norm.
-    nu : float, default=1e-6
+    nu : float, default=1e-4
         ν.
     solver : {"sgd", "adam"}, default="sgd"
         How D, W and b follow the gradients. "adam" moves atoms further: it suits thousands of samples or moved copies,
         and overfits a few hundred.
     rho : float, optional
-        ρ, the first rate; by default 3 for "sgd" and 0.01 for "adam".
+        ρ, the first rate; by default 1 for "sgd" and 0.01 for "adam".
     t0 : int, optional
         For "sgd": steps after which the rate falls; by default a tenth of all.
     max_iter : int, default=20
@@ -209,7 +209,7 @@ class TDDL(DictionaryClassifier):
         shared: bool = True,
         lambda1: float = 0.15,
         lambda2: float = 1e-3,
-        nu: float = 1e-6,
+        nu: float = 1e-4,
         solver: str = "sgd",
         rho: float | None = None,
         t0: int | None = None,
@@ -344,7 +344,7 @@ class TDDL(DictionaryClassifier):
         if self.solver == "adam":
             return Adam(0.01 if self.rho is None else self.rho, n_steps)
         t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
-        return Descent(3.0 if self.rho is None else self.rho, t0)
+        return Descent(1.0 if self.rho is None else self.rho, t0)
 
     def _batches(self, X: Array, rng: Any) -> Iterator[tuple[Array, Array]]:
         """Yield the rows of each batch in random order, and its samples, each in a random view."""
