@@ -175,12 +175,12 @@ def share(place, n_places, cell, cells):
     return max(0.0, 1 - abs(centre - cell))
 
 
-def pooled(cut, D, levels, epsilon):
+def pooled(cut, D, levels, epsilon, prior=PRIOR):
     """The features of images from their definition, with loops over cells and patches."""
     n, rows, columns, _ = cut.shape
     vectors = cut - cut.mean(axis=3, keepdims=True)
     vectors = (vectors / (np.linalg.norm(vectors, axis=3, keepdims=True) + epsilon)).reshape(n * rows * columns, -1)
-    codes = encode(vectors, D, PRIOR).toarray().reshape(n, rows, columns, -1)
+    codes = encode(vectors, D, prior).toarray().reshape(n, rows, columns, -1)
     parts = np.concatenate([np.maximum(codes, 0), np.maximum(-codes, 0)], axis=3)
     z = []
     for cells in levels:
@@ -293,6 +293,82 @@ def test_models_of_patches_are_models_like_any_other(of_patches, tmp_path):
     np.testing.assert_array_equal(frame.to_numpy(), expected)
     with pytest.raises(ValueError, match="no way back from pooled codes"):
         model.inverse_transform(expected)
+
+
+FEW = Patches(3, 2, cells=2)  # few places, so that laws over all criteria and priors take no time
+
+
+@pytest.mark.parametrize("solver", ["eliminate", "joint"])
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_every_criterion_learns_from_patches_in_single_precision(name, solver, tmp_path):
+    """As from whole images: the cost rises, files keep every bit, new and sparse samples are embedded alike."""
+    criterion = cases.CRITERIA[name]
+    y = {"semi": cases.hide_labels(Y[:120]), "none": None}.get(criterion.supervision, Y[:120])
+    samples, new = X[:120].astype(np.float32), X_NEW[:40].astype(np.float32)
+    options = {"n_components": 3, "n_atoms": 8, "max_iter": 2, "early_stopping": False, "random_state": 0}
+    model = SparLow(criterion, views=FEW, solver=solver, **options).fit(samples, y)
+    assert model.n_iter_ == 2
+    assert np.diff(model.history_["cost"])[0] > 0
+    assert model.dictionary_.dtype == model.encode(new).dtype == model.transform(new).dtype == np.float32
+    np.testing.assert_allclose(model.transform(samples), model.embedding_, atol=1e-4 * np.abs(model.embedding_).max())
+    np.testing.assert_allclose(model.transform(sp.csr_array(new)), model.transform(new), atol=1e-4)
+    save(model, tmp_path / "m.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "m.sparlow").transform(new), model.transform(new))
+
+
+@pytest.mark.parametrize("name", cases.PRIORS)
+def test_patches_take_every_prior(name):
+    prior = cases.priors(8)[name]
+    model = SparLow("lda", 2, n_atoms=8, prior=prior, views=FEW, max_iter=1, early_stopping=False, random_state=0)
+    model.fit(X[:90], Y[:90])
+    assert model.n_iter_ == 1
+    cut = patches_of(cases.unit(X_NEW[:6]).reshape(6, 8, 8, 1), 3, 2, "edge")
+    epsilon = FEW.bind(cases.unit(X[:90])).epsilon
+    expected = pooled(cut, model.dictionary_, FEW.grid(64).cells, epsilon, prior)
+    np.testing.assert_allclose(dense(model.encode(X_NEW[:6])), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["mvr", "smvr"])
+def test_patches_predict_targets(criterion):
+    """The mean row of the ink, which the places of patches tell."""
+    rows = np.repeat(np.arange(8), 8)
+
+    def heights(pictures):
+        return (pictures @ rows / pictures.sum(axis=1))[:, None]
+
+    targets = heights(X)
+    if criterion == "smvr":
+        targets[::3] = np.nan
+    model = SparLow(criterion, 1, n_atoms=16, views=Patches(), random_state=0).fit(X, targets)
+    assert model.score(X_NEW, heights(X_NEW)) > 0.8
+
+
+def test_models_of_patches_go_on_from_where_they_were_and_stop_by_held_out_samples():
+    options = {"n_atoms": 8, "views": FEW, "max_iter": 2, "random_state": 0}
+    model = SparLow("lda", warm_start=True, early_stopping=False, **options).fit(X[:120], Y[:120])
+    first = model.dictionary_
+    model.set_params(max_iter=0).fit(X[:120], Y[:120])
+    np.testing.assert_allclose(model.dictionary_, first, atol=1e-14)
+    stopped = SparLow("lda", early_stopping=EarlyStopping(0.3), **options).fit(X[:120], Y[:120])
+    assert np.isfinite(stopped.history_["held_out"]).all()
+    assert len(stopped.history_["held_out"]) == 3
+    assert stopped.best_iter_ <= 2
+
+
+def test_patches_of_colour_see_what_grey_ones_do_not():
+    """Two classes that differ in hue alone: red left of green, or green left of red."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    pictures = 0.05 * rng.random((60, 6, 10, 3)).astype(np.float32)
+    pictures[y == 0, :, :5, 0] += 1
+    pictures[y == 0, :, 5:, 1] += 1
+    pictures[y == 1, :, :5, 1] += 1
+    pictures[y == 1, :, 5:, 0] += 1
+    rows = pictures.reshape(60, -1)
+    model = SparLow("lda", n_atoms=12, views=Patches(shape=(6, 10, 3)), random_state=0).fit(rows[:30], y[:30])
+    assert model.dictionary_.shape == (12, 27)
+    assert model.score(rows[30:], y[30:]) == 1
+    assert model.transform(rows).dtype == np.float32
 
 
 def test_one_picture_is_embedded_as_in_a_batch(of_patches):
