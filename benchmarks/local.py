@@ -11,6 +11,7 @@ line that says so. "+ LDA" is the same for all features: whitened shrinkage LDA 
 import argparse
 import importlib.util
 import inspect
+import itertools
 import json
 import os
 import pathlib
@@ -28,7 +29,7 @@ import sparlow
 from sparlow import SparLow
 from sparlow.evaluation import share_right, support_vectors
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "local.jsonl"
+RESULTS = pathlib.Path(__file__).parent / "results"
 SPAN = 6000  # beyond so many samples, LDA works with the covariance of the features instead of the Gram matrix
 
 warnings.filterwarnings("ignore")
@@ -258,8 +259,8 @@ def embedded(model, task):
     return Answer(model.transform(X), model.transform(X_test), about=about)
 
 
-def net(task, epochs=30):
-    """Two layers of convolutions and two of full connections, Adam, thirty epochs; labels of its own."""
+def net(task, epochs=30, fewest=600):
+    """Two layers of convolutions and two of full connections, Adam, thirty epochs, at least 600 steps."""
     import torch
     from torch import nn
 
@@ -276,7 +277,7 @@ def net(task, epochs=30):
     steps = torch.optim.Adam(layers.parameters(), 1e-3)
     y, rng = torch.from_numpy(y), torch.Generator().manual_seed(task.seed)
     layers.train()
-    for _ in range(epochs):
+    for _ in range(max(epochs, -(-fewest * 64 // len(X)))):
         for rows in torch.randperm(len(X), generator=rng).split(64):
             steps.zero_grad()
             nn.functional.cross_entropy(layers(X[rows]), y[rows]).backward()
@@ -360,32 +361,55 @@ def table(rows, sets, methods):
         print(" | ".join([f"| {method}", *cells]) + " |")
 
 
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rows:
+    """Rows in a file of JSON lines, each written as soon as it is known; ``keys`` name what makes a row."""
+
+    def __init__(self, path, keys):
+        self.path, self.keys = path, keys
+        self.rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def missing(self, *values):
+        """Whether there is no row with these values of the keys."""
+        return values not in [tuple(row[key] for key in self.keys) for row in self.rows]
+
+    def add(self, row):
+        """Keep a row, here and in the file."""
+        self.rows.append(row)
+        with self.path.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+    def mean(self, **where):
+        """The mean accuracy of rows with these values, as text."""
+        found = [100 * row["accuracy"] for row in self.rows if all(row[key] == where[key] for key in where)]
+        return f"{np.mean(found):.1f}" if found else "–"
+
+
+def compared(options):
+    """Measure all methods on all sets."""
+    rows = Rows(options.output or RESULTS / "local.jsonl", ("set", "method", "seed"))
+    methods = [method for method in options.methods if not missing(method)]
+    for method in set(options.methods) - set(methods):
+        print(f"{method}: left out, {missing(method)} is not there")
+    for seed, name, method in itertools.product(options.seeds, options.sets, methods):
+        fixed = not SETS[name].by_chance and seed != options.seeds[0]
+        if not (options.table or fixed) and rows.missing(name, method, seed):
+            rows.add(measure(name, method, seed))
+    table(rows.rows, options.sets, options.methods)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--table", action="store_true", help="print the table of the rows at hand, measure nothing")
     options = parser.parse_args()
-    text = options.output.read_text() if options.output.exists() else ""
-    rows = [json.loads(line) for line in text.splitlines()]
-    done = {(row["set"], row["method"], row["seed"]) for row in rows}
-    methods = [method for method in options.methods if not missing(method)]
-    for method in set(options.methods) - set(methods):
-        print(f"{method}: left out, {missing(method)} is not there")
-    for seed in [] if options.table else options.seeds:
-        for name in options.sets:
-            for method in methods:
-                fixed = not SETS[name].by_chance and seed != options.seeds[0]
-                if (name, method, seed) in done or fixed:
-                    continue
-                row = measure(name, method, seed)
-                rows.append(row)
-                with options.output.open("a") as lines:
-                    lines.write(json.dumps(row) + "\n")
-                print(f"{name} {method} seed {seed}: {100 * row['accuracy']:.2f}, {row['seconds']} s", flush=True)
-    table(rows, options.sets, options.methods)
+    compared(options)
 
 
 if __name__ == "__main__":

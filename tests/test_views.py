@@ -258,11 +258,11 @@ def test_every_patch_counts_the_same():
 
 
 def test_patches_are_chosen_by_the_size_of_the_image():
-    """A quarter of the shorter side, odd, from 3 to 7; every other place above 20 pixels; more cells from 24 on."""
-    grids = {side: Patches().grid(side * side) for side in (8, 16, 20, 28, 64)}
-    assert {side: grid.size for side, grid in grids.items()} == {8: 3, 16: 5, 20: 5, 28: 7, 64: 7}
-    assert {side: grid.cells for side, grid in grids.items()} == {8: (4,), 16: (4,), 20: (4,), 28: (6,), 64: (6,)}
-    assert [len(grids[side].tops) for side in (8, 16, 20, 28)] == [8, 16, 20, 14]
+    """A quarter of the shorter side, odd, from 3 to 7; at most 2500 places; more cells from 24 pixels on."""
+    grids = {side: Patches().grid(side * side) for side in (8, 16, 20, 28, 64, 120)}
+    assert {side: grid.size for side, grid in grids.items()} == {8: 3, 16: 5, 20: 5, 28: 7, 64: 7, 120: 7}
+    assert [grid.cells for grid in grids.values()] == [(4,), (4,), (4,), (6,), (6,), (6,)]
+    assert [len(grid.tops) for grid in grids.values()] == [8, 16, 20, 28, 32, 40]
     wide = Patches(shape=(10, 40)).grid(400)
     assert (wide.size, len(wide.tops), len(wide.lefts)) == (3, 10, 40)
     assert Patches(8, cells=4, padding="none").grid(64).cells == (1,)  # one patch fills one cell

@@ -30,6 +30,7 @@ from .parallel import frozen
 Array = NDArray[Any]
 
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
+_PLACES = 2500  # patches of one image, at most, where the stride is left open
 _SAMPLE = 500  # samples that the contrast of patches is measured on
 _MOST_PATCHES = 1 << 14  # of an image
 _MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
@@ -324,7 +325,7 @@ class Patches(Views):
     size : int, optional
         Side of a patch in pixels; by default a quarter of the shorter side of the image, odd, from 3 to 7.
     stride : int, optional
-        Pixels from one patch to the next; by default 1 up to 20 pixels, 2 above.
+        Pixels from one patch to the next; by default the fewest that give at most 2500 patches, 1 up to 50 × 50 pixels.
     cells : int or tuple of int, optional
         Cells along each side of the image; by default 4 below 24 pixels, 6 from there. Several numbers make a pyramid.
     padding : {"edge", "zero", "none"}, default="edge"
@@ -405,7 +406,7 @@ class Patches(Views):
         size = self.size or min(7, max(3, shorter // 4 | 1))
         if size > shorter:
             raise ValueError(f"Patches of {size} pixels do not fit in images of {height} x {width}: make size smaller.")
-        stride = self.stride or (1 if shorter <= 20 else 2)
+        stride = self.stride or next(by for by in itertools.count(1) if -(-height // by) * -(-width // by) <= _PLACES)
         margin = 0 if self.padding == "none" else size // 2
         tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
         cells = np.atleast_1d((4 if shorter < 24 else 6) if self.cells is None else self.cells)

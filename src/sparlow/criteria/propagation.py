@@ -24,15 +24,17 @@ def propagated(
     The labels given spread over ``graph`` joined by the k nearest neighbours in the embedding
     (:func:`graphs.spread_labels`); of the samples that fall to a class the most certain part, ``share``, is taken, the
     others stay unlabelled, and ``build`` makes the quotient of these labels. So samples that learning has brought
-    together share their labels, while the first graph holds in bounds what was learned from wrong ones. With a
-    ``share`` of 0 the quotient stays as it is.
+    together share their labels, while the first graph holds in bounds what was learned from wrong ones. Without an
+    embedding they spread over ``graph`` alone. With a ``share`` of 0 the quotient stays as it is.
     """
 
-    def memberships(Y: Array) -> Array:
+    def memberships(Y: Array | None) -> Array:
+        if Y is None:
+            return graphs.spread_labels(graph, y)
         near = graphs.affinities(_directions(Y), min(k, len(Y) - 1), n_jobs=n_jobs)
         return graphs.spread_labels(sp.csr_array(graph + near), y)
 
-    def renew(Y: Array) -> Quotient:
+    def renew(Y: Array | None) -> Quotient:
         labels = most_certain(memberships(Y), y, share)
         # per labelled sample, so that a ridge chosen for the first labels means the same
         return changing(build(labels).scaled(float(np.sum(y >= 0) / np.sum(labels >= 0))))

@@ -57,8 +57,8 @@ class Quotient:
     ridge: float = 0.0
     balance: Callable[[Array], Structure] | None = None
     rest: Structure | None = None
-    renew: Callable[[Array], Quotient] | None = None
-    memberships: Callable[[Array], Array] | None = None
+    renew: Callable[[Array | None], Quotient] | None = None
+    memberships: Callable[[Array | None], Array] | None = None
 
     @classmethod
     def of_total(

@@ -39,6 +39,7 @@ Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
 _VECTORS = 20_000  # views that the first dictionary is learned from
 _PASSES = 5  # passes over them
+_DIRECTIONS = 256  # leading directions of pooled codes that neighbours are searched in
 _QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
 
 
@@ -170,10 +171,8 @@ def learn_from(
     if checkpoint is not None and checkpoint.anchor is None:
         checkpoint.anchor = D
         checkpoint.save()
-    looked_at = samples.for_neighbours() if setup.criterion.neighbours else samples
-    quotient = bind_checked(setup.criterion, looked_at, labels, setup.n_jobs)
-    del looked_at
     coded, ridge = samples.coded(D), None
+    quotient = bind_checked(setup.criterion, _looked_at(setup, samples, coded), labels, setup.n_jobs)
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
@@ -192,6 +191,8 @@ def learn_from(
             embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count)
             U = embedding.basis[:, :count]
         else:
+            if quotient.renew is not None and setup.views.epsilon:  # neighbours in pooled codes are mostly of one class
+                quotient = quotient.renew(None)
             W = whitened(quotient, coded, ridge, count, choice.wide)
             embedding = Embedding.of(W, coded, labels.weights)
             U = np.linalg.qr(W[:, :count])[0]
@@ -246,6 +247,15 @@ def learn_from(
         what = "a wide metric of the samples" if choice.wide else "the classical method"
         learned.reason = f"codes do not help on held-out samples: {what}"
     return learned
+
+
+def _looked_at(setup: Setup, samples: Samples, coded: Coded) -> Any:
+    """Return what neighbours are searched in: the samples, or the leading directions of pooled codes of patches."""
+    if not setup.criterion.neighbours:
+        return samples
+    if not setup.views.epsilon:
+        return samples.for_neighbours()
+    return coded @ coded.leading_directions(_DIRECTIONS, centred=False)
 
 
 def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:

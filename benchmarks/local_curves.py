@@ -1,0 +1,196 @@
+"""Local codes over atoms and labels, and what they cost.
+
+    SPARLOW_DATA=<folder> python -m benchmarks.local_curves joint     accuracy over the number of atoms, start and joint
+    … python -m benchmarks.local_curves labels                        USPS with few labels
+    … python -m benchmarks.local_curves cost                          memory, growth, coding passes, one image
+
+Rows are lines of JSON, written as soon as they are known: starting again goes on where the last run ended.
+"""
+
+import argparse
+import itertools
+import pathlib
+import resource
+import time
+
+import numpy as np
+from sklearn.preprocessing import normalize
+
+from benchmarks.local import RESULTS, SETS, Rows, by_angle, model_of, official, per_class, scattering
+from sparlow import SparLow
+from sparlow.coded import Samples
+from sparlow.evaluation import share_right
+from sparlow.graphs import affinities, spread_labels
+from sparlow.views import Patches
+
+# ── accuracy over the number of atoms ───────────────────────────────────────────────────────────────────────────────
+
+ATOMS = (8, 16, 32, 64, 128, 256)
+SMALL = {
+    "digits": per_class("digits", (8, 8), None),
+    "orl-5": per_class("orl_32x32", (32, 32), 5),
+    "ar-5": per_class("ar10p_60x40", (60, 40), 5),
+    "usps-500": official("usps", None, 500),
+    "pie27-5": per_class("pie_pose27_32x32", (32, 32), 5),
+    "mnist-500": official("mnist", 255, 500),
+    "fashion-500": official("fashion_part", 255, 500),
+}
+STEPS = 8
+
+
+def with_atoms(task, atoms, steps):
+    """The accuracy with so many atoms; every other place of images above 20 pixels, at most 1000 test images."""
+    some = np.random.RandomState(task.seed).permutation(len(task.X_test))[:1000]
+    X, X_test = (part.reshape(len(part), -1) for part in (task.X, task.X_test[some]))
+    views = Patches(stride=1 if min(task.shape) <= 20 else 2, shape=task.shape)
+    options = {"max_iter": steps, "early_stopping": False, "embedding": "whitened", "n_jobs": 1}
+    model = SparLow("lda", n_atoms=atoms, views=views, random_state=task.seed, **options).fit(X, task.y)
+    return share_right(by_angle(model.transform(X), task.y, model.transform(X_test)), task.y_test[some])
+
+
+def joint(options):
+    """Measure start and joint learning over sets, seeds and numbers of atoms."""
+    rows = Rows(options.output or RESULTS / "local_joint.jsonl", ("set", "atoms", "steps", "seed"))
+    for seed in options.seeds:
+        for name in SMALL:
+            for atoms in ATOMS:
+                for steps in (0, STEPS):
+                    if rows.missing(name, atoms, steps, seed):
+                        cpu = time.process_time()
+                        accuracy = with_atoms(SMALL[name](seed), atoms, steps)
+                        row = {"set": name, "atoms": atoms, "steps": steps, "seed": seed, "accuracy": accuracy}
+                        rows.add({**row, "cpu_seconds": round(time.process_time() - cpu, 2)})
+    print("\n" + " | ".join(["| set, steps", *map(str, ATOMS)]) + " |\n" + "|---" * (len(ATOMS) + 1) + "|")
+    for name in SMALL:
+        for steps in (0, STEPS):
+            cells = [rows.mean(set=name, atoms=atoms, steps=steps) for atoms in ATOMS]
+            print(" | ".join([f"| {name}, {steps}", *cells]) + " |")
+
+
+# ── few labels ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+COUNTS = (1, 2, 4, 6, 10)
+
+
+def _few(y, count, seed):
+    """The labels of so many samples of each class, as they are drawn for Figure 5c, −1 for the others."""
+    rng = np.random.RandomState(seed)
+    kept = np.concatenate([rng.permutation(np.flatnonzero(y == label))[:count] for label in np.unique(y)])
+    shown = np.full(len(y), -1)
+    shown[kept] = y[kept]
+    return shown
+
+
+def local_sda(task, y):
+    X, X_test = (part.reshape(len(part), -1) for part in (task.X, task.X_test))
+    model = SparLow("sda", views=Patches(), random_state=task.seed, n_jobs=1).fit(X, y)
+    return model.predict(X_test)
+
+
+def spread_over_scattering(task, y):
+    """Labels spread over the ten nearest neighbours by scattering; a test image has the label of its nearest."""
+    F, F_test = scattering(task)
+    return by_angle(F, spread_labels(affinities(F.astype(float), 10), y).argmax(axis=1), F_test)
+
+
+FEW = {"SDA-SparLow, local": local_sda, "label spreading, scattering": spread_over_scattering}
+
+
+def labels(options):
+    """Measure USPS with 1 to 10 labels per class."""
+    rows = Rows(options.output or RESULTS / "local_labels.jsonl", ("method", "labels", "seed"))
+    for seed, method, count in itertools.product(options.seeds, FEW, COUNTS):
+        if rows.missing(method, count, seed):
+            task = SETS["usps"](seed)
+            cpu = time.process_time()
+            found = FEW[method](task, _few(task.y.astype(int), count, seed))
+            row = {"method": method, "labels": count, "seed": seed, "accuracy": share_right(found, task.y_test)}
+            rows.add({**row, "cpu_seconds": round(time.process_time() - cpu, 2)})
+    print("\n" + " | ".join(["| labels per class", *map(str, COUNTS)]) + " |\n" + "|---" * (len(COUNTS) + 1) + "|")
+    for method in FEW:
+        print(" | ".join([f"| {method}", *(rows.mean(method=method, labels=count) for count in COUNTS)]) + " |")
+
+
+# ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cost(options):
+    """Measure peak memory, growth, coding passes, and one image beside its share of a batch."""
+    rows = Rows(options.output or RESULTS / "local_cost.jsonl", ("what",))
+    for what in options.what:
+        if rows.missing(what):
+            rows.add({"what": what, **COSTS[what]()})
+
+
+def _of_mnist(count):
+    """Fit so many images of MNIST in this process; its peak memory counts, so it is to be the first that is done."""
+    task = SETS["mnist"](0)
+    X, y = task.X[:count].reshape(count, -1), task.y[:count]
+    begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    cpu = time.process_time()
+    model_of(task).fit(X, y)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"images": count, "cpu_seconds": round(time.process_time() - cpu, 1), "peak_gb": round(peak, 2),
+            "before_gb": round(begin, 2)}  # fmt: skip
+
+
+def _passes():
+    """The seconds of a fit of USPS, ten steps, in multiples of one cold coding of all its patches."""
+    task = SETS["usps"](0)
+    X = task.X.reshape(len(task.X), -1)
+    cpu = time.process_time()
+    model = model_of(task, max_iter=10, early_stopping=False).fit(X, task.y)
+    fit = time.process_time() - cpu
+    samples = Samples(normalize(X), model.prior_, model._views)
+    samples.take(np.arange(200)).coded(model.dictionary_)
+    times = []
+    for _ in range(3):
+        cpu = time.process_time()
+        samples.coded(model.dictionary_)
+        times.append(time.process_time() - cpu)
+    return {"fit": round(fit, 2), "pass": round(min(times), 2), "passes": round(fit / min(times), 1),
+            "evaluations": int(model.history_["evaluations"].sum())}  # fmt: skip
+
+
+def _one_image():
+    """The time of one image through ``transform``, in multiples of its share of a batch of 2000."""
+    task = SETS["usps"](0)
+    X, X_test = (part.reshape(len(part), -1) for part in (task.X, task.X_test))
+    model = model_of(task).fit(X[:1000], task.y[:1000])
+    model.transform(X_test[:20])
+    one, batch = [], []
+    for at in range(50):
+        cpu = time.process_time()
+        model.transform(X_test[at : at + 1])
+        one.append(time.process_time() - cpu)
+        if at % 10 == 0:
+            cpu = time.process_time()
+            model.transform(X_test[:2000])
+            batch.append((time.process_time() - cpu) / 2000)
+    one, batch = float(np.median(one)), float(np.median(batch))
+    return {"one_ms": round(1e3 * one, 3), "share_ms": round(1e3 * batch, 3), "ratio": round(one / batch, 2)}
+
+
+COSTS = {
+    "one image": _one_image,
+    "passes": _passes,
+    "mnist 5000": lambda: _of_mnist(5000),
+    "mnist 10000": lambda: _of_mnist(10_000),
+    "mnist 20000": lambda: _of_mnist(20_000),
+    "mnist 60000": lambda: _of_mnist(60_000),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = {"joint": joint, "labels": labels, "cost": cost}
+    parser.add_argument("command", choices=list(commands))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--what", nargs="+", choices=list(COSTS), default=list(COSTS), help="of the cost")
+    parser.add_argument("--output", type=pathlib.Path)
+    options = parser.parse_args()
+    commands[options.command](options)
+
+
+if __name__ == "__main__":
+    main()
