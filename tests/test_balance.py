@@ -160,6 +160,16 @@ def test_learning_believes_the_surest_of_the_labels_that_spread(criterion, proje
     np.testing.assert_allclose(below, expected * np.sum(y >= 0) / np.sum(labels >= 0), atol=1e-8)
 
 
+@pytest.mark.parametrize("criterion", SEMI, ids=str)
+def test_without_an_embedding_labels_spread_over_the_first_graph(criterion):
+    X, y, codes = sample(hidden=True)
+    criterion = dataclasses.replace(criterion, propagate=1, **balance_off(criterion))
+    labels = np.where(y >= 0, y, spread_by_inverse(heat(X, 4), y).argmax(axis=1))
+    expected = dataclasses.replace(criterion, propagate=0).bind(X, labels).matrices(Rows(codes))[1]
+    below = criterion.bind(X, y).renew(None).matrices(Rows(codes))[1]
+    np.testing.assert_allclose(below, expected * np.mean(y >= 0), atol=1e-8)
+
+
 def balance_off(criterion):
     return {"balance": 0} if hasattr(criterion, "balance") else {}
 

@@ -371,6 +371,18 @@ def test_patches_of_colour_see_what_grey_ones_do_not():
     assert model.transform(rows).dtype == np.float32
 
 
+def test_neighbours_are_searched_in_pooled_codes(monkeypatch):
+    """What the criterion looks at has the products of the features, where these have few directions."""
+    looked_at = []
+    real = learning.bind_checked
+    monkeypatch.setattr(
+        learning, "bind_checked", lambda how, rows, *rest: looked_at.append(rows) or real(how, rows, *rest)
+    )
+    model = SparLow("sda", n_atoms=8, views=FEW, random_state=0).fit(X, cases.hide_labels(Y))
+    features = dense(model.encode(X))
+    np.testing.assert_allclose(looked_at[-1] @ looked_at[-1].T, features @ features.T, atol=1e-6)
+
+
 def test_one_picture_is_embedded_as_in_a_batch(of_patches):
     rows = [of_patches.transform(X_NEW[i : i + 1])[0] for i in range(5)]
     np.testing.assert_allclose(rows, of_patches.transform(X_NEW)[:5], atol=1e-6)
