@@ -61,7 +61,8 @@ def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = No
         train = rng.permutation(train)[: setting.train]
     if setting.test is not None:
         test = rng.permutation(test)[: setting.test]
-    X, X_test = FEATURES[setting.features](data, train, test)
+    further = {"folder": folder} if setting.features == "fisher" else {}
+    X, X_test = FEATURES[setting.features](data, train, test, **further)
     y = data.labels[train]
     if setting.labels is not None:
         y = _hidden(y, setting.labels, rng)
@@ -144,13 +145,20 @@ def pyramids(
     return vectors[: len(train)], vectors[len(train) :]
 
 
-def fisher(data: Dataset, train: Array, test: Array) -> tuple[Array, Array]:
+def fisher(
+    data: Dataset, train: Array, test: Array, folder: str | os.PathLike[str] | None = None
+) -> tuple[Array, Array]:
     """Return principal components of Fisher vectors, found from their products as by kernel PCA.
 
     The mixture of Gaussians is that of pictures of another set, :data:`TEACHERS`, so a picture has the same Fisher
     vector in all splits. The components are learned from the training pictures, two thirds as many.
     """
-    products = fisher_products(data)
+    if len(train) + len(test) <= _PIECE:  # the others are not needed
+        vectors = _mixture(TEACHERS[data.name], folder).transform(np.concatenate(pictures(data, train, test)))
+        products, count = vectors @ vectors.T, len(train)
+        train, test = np.arange(count), np.arange(count, len(products))
+    else:
+        products = fisher_products(data, folder)
     K, mean = products[np.ix_(train, train)].astype(float), products[:, train].mean(axis=1, dtype=float)
     grand = mean[train].mean()
     values, vectors = np.linalg.eigh(K - mean[train] - mean[train][:, None] + grand)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, normalize
 
 from evidence import datasets, rows, splits
 from evidence.__main__ import Selection, _parser, main, overview
@@ -23,7 +23,7 @@ from evidence.paper import EXPERIMENTS
 from evidence.specification import Entry, Experiment, Setting, Size
 from evidence.splits import draw
 from evidence.tables import _best, along, gather, listed
-from sparlow.images import pyramid_features
+from sparlow.images import PrincipalComponents, pyramid_features
 from tests import cases
 from tests.cases import stripes
 
@@ -294,6 +294,21 @@ def test_pictures_become_unit_rows_that_tell_classes_apart_and_are_kept(scenes, 
     monkeypatch.setattr(splits, "_components", None)  # not computed twice
     np.testing.assert_array_equal(draw(setting, 1, scenes).X, split.X)
     assert draw(Setting("scenes15", features="pyramids 64", transductive=True), 0, scenes).X.shape == (18, 11)
+
+
+def test_fisher_vectors_are_the_same_in_pieces_and_as_the_recipe_makes_them(scenes, monkeypatch):
+    monkeypatch.setattr(splits, "TEACHERS", {"scenes15": "scenes15"})
+    monkeypatch.setattr(splits, "FISHER", functools.partial(splits.FISHER, n_words=4, patch=16))
+    setting = Setting("scenes15", features="fisher")
+    split = draw(setting, 0, scenes)
+    assert (split.X.shape, split.X_test.shape) == ((12, 8), (6, 8))
+    pictures = draw(Setting("scenes15", features="pictures"), 0, scenes)
+    vectors = splits._mixture("scenes15", scenes)
+    components = PrincipalComponents(8).fit(vectors.transform(pictures.X))
+    expected = normalize(components.transform(vectors.transform(pictures.X_test)))
+    np.testing.assert_allclose(np.abs(split.X_test), np.abs(expected), atol=1e-4)
+    monkeypatch.setattr(splits, "_PIECE", 5)
+    np.testing.assert_allclose(np.abs(draw(setting, 0, scenes).X), np.abs(split.X), atol=5e-3)  # kept in half precision
 
 
 def test_test_pictures_have_no_say_in_the_features(scenes):
