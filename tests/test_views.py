@@ -515,7 +515,13 @@ def test_own_views_that_have_no_root_are_refused(options, said):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_with_views():
-    check_estimator(SparLow("pca", 1, views=Mirrored(), max_iter=1), on_fail="raise")
+    expected = {
+        "check_sample_weights_not_overwritten": "pca refuses weights",
+        "check_sample_weight_equivalence_on_dense_data": "pca refuses weights",
+        "check_sample_weight_equivalence_on_sparse_data": "pca refuses weights",
+    }
+    model = SparLow("pca", 1, views=Mirrored(), max_iter=1)
+    check_estimator(model, expected_failed_checks=expected, on_fail="raise")
 
 
 def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tmp_path, capsys):
