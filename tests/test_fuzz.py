@@ -6,6 +6,7 @@ import json
 import pytest
 
 from benchmarks import fuzz, interruptions, model_files
+from tests import cases
 
 
 @pytest.mark.slow
@@ -44,3 +45,19 @@ def test_the_rows_show_every_interruption_without_a_complaint():
     counts = collections.Counter((row["task"], row["how"]) for row in rows if "skipped" not in row)
     assert counts == {(task, how): 20 for task in interruptions.TASKS for how in interruptions.HOWS}
     assert [row for row in rows if row["complaints"]] == []
+
+
+def test_the_rows_show_what_is_stated_of_the_fuzzer_and_of_forged_files():
+    for path, open_cases in ((fuzz.RESULTS, [18175]), (model_files.RESULTS, [])):
+        rows = map(json.loads, path.read_text().splitlines())
+        assert [finding["case"] for row in rows for finding in row["findings"]] == open_cases
+    rows = [json.loads(line) for line in fuzz.RESULTS.read_text().splitlines()]
+    assert len({row["first"] for row in rows}) == len(rows)
+    count = sum(row["cases"] for row in rows)
+    files = [json.loads(line) for line in model_files.RESULTS.read_text().splitlines()]
+    damages, forgeries = (sum(sum(row[what].values()) for row in files) for what in ("damage", "forgery"))
+    stated = (cases.ROOT / "SECURITY.md").read_text()
+    for number in (count, damages, forgeries):
+        assert f"{number:,}".replace(",", " " if number >= 10_000 else "") in stated
+    assert max(row["slowest"] for row in rows) <= fuzz.LIMIT
+    assert max(row["memory"] for row in files) < model_files.MEMORY
