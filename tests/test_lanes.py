@@ -12,7 +12,7 @@ pytestmark = pytest.mark.interpreted
 
 @njit
 def _dot(a, b):
-    return lanes.dot(borrowed(a), borrowed(b))
+    return lanes.dot(borrowed(a), borrowed(b), len(a))
 
 
 @njit

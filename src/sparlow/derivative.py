@@ -40,11 +40,11 @@ class Atoms:
     def of(cls, D: Array, n_jobs: int | None) -> Atoms:
         """Compute the Gram matrix by blocks, so that it has the same bits for any number of threads."""
         r, m = D.shape
-        wide = np.zeros((_kernels.padded(r) + _kernels.padded(1), m), D.dtype)
+        wide = _kernels.aligned((_kernels.padded(r) + _kernels.padded(1), m), D.dtype)
         wide[:r] = D
         D, D_screen = wide[:r], wide[: _kernels.padded(r)]
-        G = np.zeros((r, len(D_screen)), D.dtype)
-        single = G if D.dtype == np.float32 else np.zeros(G.shape, np.float32)
+        G = _kernels.aligned((r, len(D_screen)), D.dtype)
+        single = G if D.dtype == np.float32 else _kernels.aligned(G.shape, np.float32)
 
         def fill(rows: slice) -> None:
             lower = D[rows] @ D[: rows.stop].T

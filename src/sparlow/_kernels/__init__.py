@@ -19,10 +19,11 @@ from .bags import (
     posteriors,
     signed_roots,
 )
-from .coding import ADD_LIMIT, encode_chunk
+from .coding import encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
-from .lanes import padded
+from .general import ADD_LIMIT
+from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
 from .pullback import factored_entries, solve_supports, transposed_products
@@ -40,6 +41,7 @@ __all__ = [
     "add_diagonal_form",
     "add_graph_form",
     "add_to_words",
+    "aligned",
     "compile_scalar",
     "describe",
     "encode_chunk",

@@ -22,6 +22,15 @@ def padded(length, itemsize=4):
     return -(-length // block) * block
 
 
+def aligned(shape, dtype=np.float64):
+    """Return an array of zeros that begins with a block of the memory, so that no block lies across two of them."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.zeros(size + _BYTES, np.uint8)
+    first = -memory.ctypes.data % _BYTES
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
 class _Lanes(types.Type):  # type: ignore[misc]
     """A block of numbers."""
 
@@ -242,14 +251,20 @@ if config.DISABLE_JIT:
 
 
 @part
-def dot(a, b):
-    """Return the product of two rows; ``b`` is padded with zeros, and what follows ``a`` may be read."""
-    sums = zeros(a)
-    at = 0
-    while at < a.shape[0]:
+def dot(a, b, n):
+    """Return the product of the first ``n`` numbers of two rows.
+
+    The block in which they end is read as a whole: of ``b`` zeros follow, of ``a`` any numbers.
+    """
+    sums, more = zeros(a), zeros(a)
+    at, block = 0, lanes(a)
+    while at + block < n:
         sums = add_multiple(sums, load(a, at), load(b, at))
-        at += lanes(a)
-    return total(sums)
+        more = add_multiple(more, load(a, at + block), load(b, at + block))
+        at += 2 * block
+    if at < n:
+        sums = add_multiple(sums, load(a, at), load(b, at))
+    return total(sums) + total(more)
 
 
 @part

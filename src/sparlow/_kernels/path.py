@@ -195,6 +195,6 @@ def walk(
         near[LOW, entering], near[HIGH, entering] = -far, far
         codes[k], work[EDGE, k], work[CURV, k] = code, edge, curv[atom]
         work[SIGN, k] = 1.0 if above else -1.0
-        work[TARGET, k] = dot(row(D, atom), x)
+        work[TARGET, k] = dot(row(D, atom), x, D.shape[1])
         k += 1
     return k, False

@@ -21,7 +21,20 @@ import numpy as np
 
 from .algebra import euclidean
 from .compilation import borrowed, kernel, part
-from .lanes import add_multiple, dot, lanes, largest_violation, load, padded, places, row, store, subtract_rows, zeros
+from .lanes import (
+    add_multiple,
+    aligned,
+    dot,
+    lanes,
+    largest_violation,
+    load,
+    padded,
+    places,
+    row,
+    store,
+    subtract_rows,
+    zeros,
+)
 from .path import (
     CODE,
     COLUMN,
@@ -132,7 +145,7 @@ def _stationary(work, ints, G, A, k):
 def _exact_violation(j, work, ints, D, G, x, low, high, k):
     """Return how far z of one atom is outside ∂g(0), in double precision, by the entries of G of ``_stationary``."""
     member, order = row(ints, MEMBER), row(ints, ORDER)
-    z = float(dot(row(D, j), x))
+    z = float(dot(row(D, j), x, D.shape[1]))
     for t in range(k):
         atom = member[order[t]]
         z -= work[CODE, order[t]] * (G[atom, j] if atom < j else G[j, atom])
@@ -203,7 +216,7 @@ def _load_start(work, ints, D, x, low, high, curv, start_indices, start_data, fi
         ints[MEMBER, place] = j
         work[CODE, place], work[SIGN, place] = start_data[s], 1.0 if above else -1.0
         work[EDGE, place], work[CURV, place] = high[j] if above else low[j], curv[j]
-        work[TARGET, place] = dot(row(D, j), x)
+        work[TARGET, place] = dot(row(D, j), x, D.shape[1])
     return last - first
 
 
@@ -345,7 +358,7 @@ def encode_samples(
                     break
                 n_found = _join_tied(found, n_tied, ints, k)
                 for s in range(n_found):
-                    z[Z, found[s]] = dot(row(D, found[s]), sample)
+                    z[Z, found[s]] = dot(row(D, found[s]), sample, m)
                 k, inverted, repeated = 0, True, True
             w = width
             if all_at_hand:
@@ -391,18 +404,18 @@ def encode_quadratic(X, C, D, G, G_screen, low, high, curv, start_indptr, start_
     infinite where the sample is left to the general method; what is stored for it is a start.
     """
     r, (room, long) = len(D), (min(len(D), _ROOM) + 1, padded(min(len(D), _ROOM) + 2))
-    rows = np.zeros((room, long), C.dtype)
+    rows = aligned((room, long), C.dtype)
     table = rows.view()
     table.flags.writeable = False
-    z, near = np.zeros((3, C.shape[1]), C.dtype), np.zeros((3, long), C.dtype)
-    work, ints = np.zeros((7, long)), np.zeros((4, long), np.uint32)
-    inverse, A = np.zeros((room, long)), np.zeros((room, 2 * long))
+    z, near = aligned((3, C.shape[1]), C.dtype), aligned((3, long), C.dtype)
+    work, ints = aligned((7, long)), aligned((4, long), np.uint32)
+    inverse, A = aligned((room, long)), aligned((room, 2 * long))
     most = len(X) * min(LONG, room) + len(start_data)
     counts, indices = np.empty(len(X), np.int64), np.empty(most, np.int32)
     data, gaps = np.empty(most, X.dtype), np.empty(len(X))
     nnz = encode_samples(
         X, C, D, G, G_screen, low, high, curv, start_indptr, start_indices, start_data, rows, table,
         min(LONG, room - 1), z, near, work, ints, np.zeros(r + 1, np.uint32), np.zeros(long, np.uint32), inverse, A,
-        np.zeros(padded(X.shape[1]), X.dtype), counts, indices, data, gaps,
+        aligned(padded(X.shape[1]), X.dtype), counts, indices, data, gaps,
     )  # fmt: skip
     return counts, indices[:nnz].copy(), data[:nnz].copy(), gaps
