@@ -232,14 +232,15 @@ def today(criterion: str, local: bool = False) -> Method:
         _refuse_single_labels(criterion, given.y)
         views = Patches(shape=_one_shape(given)) if local else None
         estimator = SparLow(criterion, views=views, random_state=given.seed, n_jobs=given.threads)
-        estimator.set_params(**given.options)
+        options = {name: value for name, value in given.options.items() if name != "tune"}
+        estimator.set_params(**options)
         labels = None if CRITERIA[criterion].supervision == "none" else given.y
         began = time.perf_counter()
         estimator.fit(given.X, labels)
         seconds = {"tuning": 0.0, "fit": time.perf_counter() - began}
         train, test = (normalize(Z) for Z in (own_embedding(estimator, given.X), estimator.transform(given.X_test)))
         found = {"n_atoms": len(estimator.dictionary_), "n_components": train.shape[1], "n_iter": estimator.n_iter_}
-        return MethodOutput(train, test, labels=given.y, parameters={**given.options, **found}, seconds=seconds)
+        return MethodOutput(train, test, labels=given.y, parameters={**options, **found}, seconds=seconds)
 
     return method
 

@@ -23,6 +23,7 @@ from evidence.paper import EXPERIMENTS
 from evidence.report import Chapter, chapters, fill
 from evidence.rows import (
     KEPT,
+    RULES,
     RowFile,
     apply_method,
     measure,
@@ -455,7 +456,7 @@ def test_tables_show_means_deviations_and_differences(tmp_path):
     one = experiment(*entries, measures=("1nn", "svm"), seeds=2)
     file = row_file(one, tmp_path)
     for seed, value in ((0, 92.0), (1, 94.0)):
-        file.append(made_row(entries[0], seed, accuracy={"1nn": value, "svm": value + 1}))
+        file.append(made_row(entries[0], seed, accuracy={"1nn": value, "svm": value + 1}, rules=RULES))
         file.append({**made_row(entries[1], seed), "status": "not applicable", "reason": "no scatter"})
     file.append(made_row(entries[2], 0, accuracy={"own": 71.25}, note="by neighbours"))
     (chapter,) = chapters([one], tmp_path, lambda e: e.full)
@@ -474,10 +475,14 @@ def test_tables_show_means_deviations_and_differences(tmp_path):
 def test_a_table_of_means_over_classes_has_them_in_all_columns(tmp_path):
     entry = Entry("PCA", DIGITS, {}, {"1nn": 60.0})
     one = dataclasses.replace(experiment(entry, measures=("1nn", "svm")), mean_over_classes=True)
-    row = made_row(entry, 0, accuracy={"1nn": 90.0, "svm": 95.0}, per_class={"1nn": [100.0, 40.0], "svm": [100.0, 0.0]})
+    shares = {"1nn": [100.0, 40.0], "svm": [100.0, 0.0]}
+    row = made_row(entry, 0, accuracy={"1nn": 90.0, "svm": 95.0}, per_class=shares, rules=RULES)
     row_file(one, tmp_path).append(row)
     (chapter,) = chapters([one], tmp_path, lambda e: e.full)
     assert chapter.table.rows[0][1:5] == ("**70.00**", "60", "+10.0", "**50.00**")
+    row_file(one, tmp_path).append({**row, "rules": {}})
+    (before,) = chapters([one], tmp_path, lambda e: e.full)
+    assert before.table.rows[0][4] == "**50.00†**"
 
 
 def test_traces_are_tabled_by_start_end_and_best_step(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..specification import Entry, Experiment, Setting, Size
+from ..specification import LATER, Entry, Experiment, Setting, Size
 from .digits_and_faces import QUICK_MODEL, SCENES, printed_1nn
 
 _PICTURES = "Features: pyramids of LLC codes of dense SIFT at three scales over 1024 words, reduced by PCA"
@@ -17,7 +17,6 @@ _LIGHT = (
 # codes below the threshold are zero; around 0.1 it is as curved as the usual elastic net
 _KL = {"strength": 0.02, "mean": 1e-3, "threshold": 1e-2}
 
-_LATER = "not affordable so far"
 _LONG = "tuning on folds of features that are learned anew takes an hour a row"
 _VECTORS = (
     " Fisher vectors: the same methods on sparlow.images.fisher_features, whose mixture is learned from pictures of "
@@ -83,7 +82,7 @@ def _fisher(setting: Setting, panel: str = "") -> list[Entry]:
         ("LDA", {"shrinkage": 0.15}),
         ("present LDA-SparLow", {}),
     )
-    return [Entry(m, where, o, panel=panel, label=f"{m}, Fisher vectors", open=_LATER) for m, o in rows]
+    return [Entry(m, where, o, panel=panel, label=f"{m}, Fisher vectors", open=LATER) for m, o in rows]
 
 
 def _family(setting: Setting, printed: dict[str, float], n_atoms: int, panel: str = "") -> list[Entry]:
@@ -188,7 +187,7 @@ def _table2(
         published = {method: values[count] for method, values in _TABLE2_FAMILY[data].items() if count in values}
         entries += _family(setting, published, min(_CLASSES[data] * min(count, 15), 2000), panel)
         if data == "caltech256":
-            entries.append(Entry("LSc", pictures, {}, {"own": 29.99}, panel=panel, open=_LATER))
+            entries.append(Entry("LSc", pictures, {}, {"own": 29.99}, panel=panel, open=LATER))
         entries += _fisher(setting, panel) if count != 5 else []
     return tuple(entries)
 
@@ -277,7 +276,7 @@ CATEGORIES: tuple[Experiment, ...] = (
             *_not_scaled(SCENES),
             *_few_labels(SCENES, dict(_TABLE3_SEMI)),
             *_family(SCENES, {"D-KSVD": 89.01, "BMDDL": 96.9}, 750),
-            Entry("LSc", replace(SCENES, features="pictures"), {}, {"own": 89.7}, open=_LATER),
+            Entry("LSc", replace(SCENES, features="pictures"), {}, {"own": 89.7}, open=LATER),
             *_fisher(SCENES),
         ),
         Size(3, 90),

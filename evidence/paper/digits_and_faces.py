@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..specification import Entry, Experiment, Setting, Size
+from ..specification import LATER, Entry, Experiment, Setting, Size
 
 USPS = Setting("usps")
 MNIST = Setting("mnist", train=10_000)
@@ -19,12 +19,9 @@ SCENES = Setting("scenes15", per_class=100, features="pyramids")
 _QUICK_DIGITS = {"train": 700, "test": 700}
 _QUICK_FACES = {"per_class": 10, "test": 500}
 QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
-
 # Where a figure does not vary them, numbers of atoms and steps and the prior are the library's defaults.
 _PART = Setting("usps", train=3000)  # for figures of many points
 _FEW = Setting("pie", per_class=30)
-
-_LATER = "not affordable so far"
 _LOCAL_REMARK = (
     " Local: SparLow with views=Patches() and the library's defaults of today, embeddings of unit norm. Scattering: "
     "logarithms of the coefficients of sparlow.images.Scattering, of unit norm, 500 principal components."
@@ -67,7 +64,7 @@ def _table1() -> tuple[Entry, ...]:
         entries.append(Entry("PCA", setting, {}, panel=panel, label="PCA, l by folds"))
         entries.append(Entry("SparPCA", setting, {"n_components": 50}, panel=panel, label="SparPCA, l = 50"))
         entries.append(Entry("PCA-SparLow", setting, {"tune": _TUNED_PCA}, panel=panel, label="PCA-SparLow, tuned"))
-        entries += [Entry(m, setting, {}, panel=panel, open=_LATER) for m in ("local PCA-SparLow", "scattering + PCA")]
+        entries += [Entry(m, setting, {}, panel=panel, open=LATER) for m in ("local PCA-SparLow", "scattering + PCA")]
     entries += [
         Entry(method, USPS, {"shifts": 1, **options}, panel="USPS", label=f"{method} + shifts{said}")
         for method, options, said in (
@@ -169,11 +166,9 @@ def _fig4() -> tuple[Entry, ...]:
             entries.append(Entry(method, PIE, {"n_atoms": atoms}, printed, x=atoms, panel="120 per subject"))
             entries.append(Entry(method, _FEW, {"n_atoms": atoms}, x=atoms, panel="30 per subject"))
         for panel, setting in (("120 per subject", PIE), ("30 per subject", _FEW)):
-            entries += [
-                Entry(method, setting, {"n_atoms": atoms}, x=atoms, panel=panel, open=_LATER)
-                for method in ("D-KSVD", "TDDL", "BMDDL", "SSPIC")
-            ]
-            entries += [Entry(m, setting, {}, x=atoms, panel=panel, open=_LATER) for m in _LOCAL]
+            others, more = ("D-KSVD", "TDDL", "BMDDL", "SSPIC"), {"n_atoms": atoms}
+            entries += [Entry(m, setting, more, x=atoms, panel=panel, open=LATER) for m in others]
+            entries += [Entry(m, setting, {}, x=atoms, panel=panel, open=LATER) for m in _LOCAL]
     return tuple(entries)
 
 
@@ -232,10 +227,8 @@ def _fig5c() -> tuple[Entry, ...]:
             entries.append(Entry(method, Setting("usps", labels=labels), options, printed, x=labels))
         spread = Entry("SDA-SparLow", Setting("usps", labels=labels), {"spread": True}, x=labels, label=_SPREAD)
         entries.append(spread)
-        entries += [
-            Entry(method, Setting("usps", labels=labels), {}, x=labels, open=_LATER)
-            for method in ("local SDA-SparLow", "scattering + LDA")
-        ]
+        local, setting = ("local SDA-SparLow", "scattering + LDA"), Setting("usps", labels=labels)
+        entries += [Entry(method, setting, {}, x=labels, open=LATER) for method in local]
     return tuple(entries)
 
 
@@ -276,7 +269,7 @@ def _fig7() -> tuple[Entry, ...]:
         for place, method in enumerate(methods):
             entries.append(Entry(method, _FEW, _FACE_WIDTH, {"1nn": float(_FIG7[family][place])}, panel=family))
     local = ("local PCA-SparLow", "scattering + PCA")
-    return (*entries, *(Entry(m, _FEW, _FACE_WIDTH, panel="local", open=_LATER) for m in local))
+    return (*entries, *(Entry(m, _FEW, _FACE_WIDTH, panel="local", open=LATER) for m in local))
 
 
 def _fig8() -> tuple[Entry, ...]:
@@ -415,7 +408,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         "fig6a",
         "Over the steps: PIE, with g_c and g_d",
         "traces",
-        (*_fig6(PIE, _STEADY, _FIG6_PIE), *(Entry(method, PIE, open=_LATER) for method in _LOCAL)),
+        (*_fig6(PIE, _STEADY, _FIG6_PIE), *(Entry(method, PIE, open=LATER) for method in _LOCAL)),
         Size(3, 40),
         Size(1, 0.2, _QUICK_FACES, QUICK_MODEL),
         axes=_TRACE,
@@ -445,7 +438,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
                 Entry(method, USPS, {"views": 1}, label=f"{method}, mean of 9 views")
                 for method in ("raw pixels", "PCA")
             ),
-            *(Entry(method, USPS, open=_LATER) for method in _LOCAL),
+            *(Entry(method, USPS, open=LATER) for method in _LOCAL),
         ),
         Size(3, 50),
         _FIG6_QUICK,
