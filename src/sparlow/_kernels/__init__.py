@@ -5,7 +5,8 @@ as C callbacks, whose type does not depend on the prior, so one compiled kernel 
 are quadratic on either side of zero have a kernel of their own, without callbacks.
 
 Numba compiles a kernel afresh when the file of the kernel changes, not when a part imported from another file does:
-after a change of ``algebra.py`` or ``screening.py`` run ``make clean`` or touch the files that use it.
+after a change of ``algebra.py``, ``screening.py``, ``lanes.py``, ``path.py`` or ``newton.py`` run ``make clean`` or
+touch the files that use it.
 """
 
 from .bags import (
