@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,11 @@ Array = NDArray[Any]
 _WHOLE = Bound()
 _KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative
 _DENSE = 0.5  # share of nonzero features from which on they are stored as a dense array
+_GROWTH = 1.1  # room for features of samples to come, beside those like the samples so far
 _FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 _BATCH = 1024  # rows that are converted to double precision at once
+_FILLED = 0.05  # share of nonzero features from which on dense products with …
+_MANY = 16  # … so many columns are faster than sparse ones
 _COLUMNS = 512  # columns that a structure is applied to at once
 
 
@@ -88,19 +92,18 @@ class Rows:
         """Return ΦU (n, l) in double precision."""
         out = np.zeros((self.shape[0], U.shape[1]))
         for block, columns in zip(self.blocks, self.slices, strict=True):
-            if block.dtype == np.float64:
-                out += block @ U[columns]
-                continue
-            for rows in gen_batches(block.shape[0], _BATCH):  # bounds the copy in double precision
-                out[rows] += block[rows].astype(float) @ U[columns]
+            filled = _filled(block, U.shape[1])
+            for rows in _batches(block, filled):
+                out[rows] += _double(block[rows], filled) @ U[columns]
         return out
 
     def rmatmul(self, E: Any) -> Array:
         """Return ΦᵀE (w, l) in double precision, for a dense or sparse E (n, l)."""
         out = np.zeros((self.shape[1], E.shape[1]))
         for block, columns in zip(self.blocks, self.slices, strict=True):
-            for rows in _batches(block):
-                part = block[rows].astype(float, copy=False).T @ E[rows]
+            filled = not sp.issparse(E) and _filled(block, E.shape[1])
+            for rows in _batches(block, filled):
+                part = _double(block[rows], filled).T @ E[rows]
                 out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
@@ -130,6 +133,13 @@ class Rows:
                     cross = np.asarray(other.T @ (S @ np.asarray(dense, float)), float)
                     out[others, columns.start + some.start : columns.start + some.stop] = cross
             out[columns, : columns.start] = out[: columns.start, columns].T
+        return out
+
+    def by_rows(self, function: Callable[[Rows], Array], width: int, dtype: Any = float) -> Array:
+        """Return a function of the rows, (n, width), computed for some of them at a time."""
+        out = np.empty((self.shape[0], width), dtype)
+        for rows in gen_batches(self.shape[0], _BATCH):
+            out[rows] = function(Rows(*(block[rows] for block in self.blocks)))
         return out
 
     def take(self, rows: Array) -> Rows:
@@ -186,10 +196,20 @@ def _used(block: Any) -> Array:
     return np.any(block, axis=0)
 
 
-def _batches(block: Any) -> Any:
-    """Cut the rows of a block so that a copy in double precision stays small; all at once where none is made."""
+def _batches(block: Any, filled: bool) -> Any:
+    """Cut the rows of a block so that a copy of them stays small; all at once where none is made."""
     n = block.shape[0]
-    return [slice(0, n)] if block.dtype == np.float64 else gen_batches(n, _BATCH)
+    return [slice(0, n)] if block.dtype == np.float64 and not filled else gen_batches(n, _BATCH)
+
+
+def _filled(block: Any, count: int) -> bool:
+    """Return whether products of a sparse block with so many columns are faster if its zeros are filled in."""
+    return bool(sp.issparse(block) and count >= _MANY and block.nnz > _FILLED * block.shape[0] * block.shape[1])
+
+
+def _double(rows: Any, filled: bool) -> Any:
+    """Return rows of a block in double precision, as a dense array where zeros are to be filled in."""
+    return (rows.toarray() if filled else rows).astype(float, copy=False)
 
 
 @dataclass(frozen=True)
@@ -241,9 +261,12 @@ class Samples:
         """Return what neighbours are searched in: the samples."""
         return self.X
 
-    def coded(self, D: Array, near: Coded | None = None) -> Coded:
-        """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby."""
-        return code(self, Coder(D, self.prior, n_jobs=self.n_jobs), near)
+    def coded(self, D: Array, near: Coded | None = None, keep: bool = True) -> Coded:
+        """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby.
+
+        Codes of views are kept for the derivative and as a start for other codes, unless ``keep`` is False.
+        """
+        return code(self, Coder(D, self.prior, n_jobs=self.n_jobs), near, keep)
 
     def take(self, rows: Any) -> Samples:
         """Return some of the samples."""
@@ -363,22 +386,65 @@ def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool =
     if views.whole:
         codes = coder.codes(X, None if near is None else near.features)
         return Coded(samples, coder, codes, codes)
-    stacked: list[Any] = []
+    stack = _Stack(len(samples))
     kept: list[sp.csr_array] | None = [] if keep else None
-    total, dense = 0, False
+    total = 0
     for part in views.parts(len(samples), X.shape[1]):
         codes = coder.codes(views.cut(X[part]), None if near is None else near._codes_of(part))
-        features, _ = views.pool(codes)
-        if not stacked:
-            dense = bool(np.count_nonzero(features) > _DENSE * features.size)
-        stacked.append(features if dense else sp.csr_array(features))
+        stack.add(views.pool(codes)[0])
         total += codes.nnz
         if kept is not None and total <= _KEPT:
             kept.append(codes)
         else:
             kept = None
-    matrix = np.vstack(stacked) if dense else sp.csr_array(sp.vstack(stacked))
-    return Coded(samples, coder, matrix, sp.csr_array(sp.vstack(kept)) if kept else None)
+    return Coded(samples, coder, stack.matrix(), sp.csr_array(sp.vstack(kept)) if kept else None)
+
+
+class _Stack:
+    """Rows of features that come in parts, in arrays that grow in place: no second copy of all rows is ever held.
+
+    The first part decides whether the matrix is dense or sparse.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n, self.filled, self.indptr = n, 0, [np.zeros(1, np.int64)]
+        self.dense: Array | None = None
+        self.data = self.indices = np.empty(0)
+
+    def add(self, features: Array) -> None:
+        """Add the features of the next samples."""
+        if not self.filled and np.count_nonzero(features) > _DENSE * features.size:
+            self.dense = np.empty((self.n, features.shape[1]), features.dtype)
+        first, self.filled = self.filled, self.filled + len(features)
+        if self.dense is not None:
+            self.dense[first : self.filled] = features
+            return
+        part = sp.csr_array(features)
+        start = int(self.indptr[-1][-1])
+        self.indptr.append(part.indptr[1:] + start)
+        if not first:
+            self.data, self.indices, self.width = np.empty(0, part.dtype), np.empty(0, np.int32), features.shape[1]
+        if start + part.nnz > len(self.data):
+            self._resize(int(_GROWTH * (start + part.nnz) * self.n / self.filled))
+        self.data[start : start + part.nnz], self.indices[start : start + part.nnz] = part.data, part.indices
+
+    def _resize(self, size: int) -> None:
+        """Give the arrays of a sparse matrix another size; memory is taken when it is written to."""
+        self.data.resize(size, refcheck=False)
+        self.indices.resize(size, refcheck=False)
+
+    def matrix(self) -> Any:
+        """Return the features of all samples."""
+        if self.dense is not None:
+            return self.dense
+        indptr = np.concatenate(self.indptr)
+        self._resize(int(indptr[-1]))
+        small = indptr[-1] <= np.iinfo(np.int32).max
+        out = sp.csr_array(
+            (self.data, self.indices, indptr.astype(np.int32 if small else np.int64)), shape=(self.n, self.width)
+        )
+        out.has_canonical_format = True
+        return out
 
 
 def _entries(codes: sp.csr_array, entries: Array, rows: slice) -> Array:

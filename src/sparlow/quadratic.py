@@ -10,7 +10,7 @@ columns divided by √n_c, and the ridge λ = share · tr(K)/n,
 
 the scatter within classes plus the ridge is one in all directions, as for the whitened embedding. Since k is a square,
 Σᵢ Aᵢₖ k(x, xᵢ) is the quadratic form M_k = Σᵢ Aᵢₖ VᵀφᵢφᵢᵀV: no training sample is kept. V is a basis of the leading
-directions of the features.
+directions of the features of at most 3000 samples.
 
 Above 10 000 samples the regression S is made in parts of equal size and averaged, so that cost and memory are linear in
 the number of samples.
@@ -18,6 +18,7 @@ the number of samples.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ Array = NDArray[Any]
 SHARE = 0.1  # ridge, in multiples of the variance of one sample
 DIRECTIONS = 800  # leading directions of the features
 _MOST = 10_000  # samples of one kernel matrix
-_TRIED = 3000  # samples that the order is chosen on
+_TRIED = 3000  # samples that the order is chosen on, and that the leading directions are those of
 _FALL = 0.9  # of the error of regression, where neighbours tell no difference
 
 
@@ -61,7 +62,11 @@ class Quadratic:
 
     def __call__(self, coded: Rows) -> Array:
         """Return the embedding (n, l)."""
-        return values_of(self.forms, coded @ self.basis) - self.centre
+        return coded.by_rows(self._of_rows, len(self.forms)) - self.centre
+
+    def _of_rows(self, rows: Rows) -> Array:
+        """Return the values of the forms."""
+        return values_of(self.forms, rows @ self.basis)
 
 
 class NoScatterError(ValueError):
@@ -84,12 +89,31 @@ def _basis(coded: Rows) -> Array:
     return np.eye(width) if width <= DIRECTIONS else coded.leading_directions(DIRECTIONS, centred=False)
 
 
-def fit_quadratic(coded: Rows, y: Array, n_components: int) -> Quadratic:
-    """Learn the embedding from samples with encoded labels y, −1 for unlabelled ones, which are left out."""
+def _some_labelled(y: Array, seed: int) -> Array:
+    """Return the rows that basis and order are chosen on."""
+    return np.sort(np.random.RandomState(seed).permutation(np.flatnonzero(y >= 0))[:_TRIED])
+
+
+def _in_basis(coded: Rows, basis: Array) -> Array:
+    """Return ΦV (n, p) in single precision."""
+    return coded.by_rows(functools.partial(_projected, basis), basis.shape[1], np.float32)
+
+
+def _projected(basis: Array, rows: Rows) -> Array:
+    """Return ΦV of some rows."""
+    return rows @ basis
+
+
+def fit_quadratic(coded: Rows, y: Array, n_components: int, seed: int, basis: Array | None = None) -> Quadratic:
+    """Learn the embedding from samples with encoded labels y, −1 for unlabelled ones, which are left out.
+
+    The ``basis`` is that of :func:`better_order`, or is found from as many samples.
+    """
     with Threads(1):
-        basis = _basis(coded)
+        basis = _basis(coded.take(_some_labelled(y, seed))) if basis is None else basis
         known = y >= 0
-        P, y = (coded @ basis)[known].astype(np.float32), y[known]
+        P = _in_basis(coded, basis)
+        P, y = (P, y) if known.all() else (P[known], y[known])
         Y = _indicators(y)
         forms, spread = _regression(P, Y)
         scores = values_of(forms, P)
@@ -155,22 +179,31 @@ def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
     return S - S.mean(axis=0), Y - ridge * S
 
 
-def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, float] | None]:
-    """Return the order of the embedding, 1 or 2, whose neighbours are right more often, and how neighbours vote.
+@dataclass(frozen=True)
+class Order:
+    """The order of the embedding, how neighbours vote in it, and the basis that it was chosen in."""
+
+    order: int = 1
+    votes: tuple[float, float] | None = None
+    basis: Array | None = None
+
+
+def better_order(coded: Rows, y: Array, seed: int) -> Order:
+    """Return the order of the embedding, 1 or 2, whose neighbours are right more often.
 
     By five folds. A difference of one sample is a tie; then it is 2 if the error of the regression on held-out samples
     falls by a tenth. The folds share the features, so these must not know the labels.
     """
-    rows = np.flatnonzero(y >= 0)
-    rows = np.sort(rng.permutation(rows)[:_TRIED])
+    rows = _some_labelled(y, seed)
     folds = min(5, int(np.bincount(y[rows])[np.unique(y[rows])].min()))
     if folds < 2 or len(np.unique(y[rows])) < int(y.max()) + 1:
-        return 1, None
+        return Order()
     with Threads(1):
         part = coded.take(rows)
-        P, y = (part @ _basis(part)).astype(np.float32), y[rows]
+        basis = _basis(part)
+        P, y = _in_basis(part, basis), y[rows]
         if not np.ptp(P, axis=0).max() > 0:
-            return 1, None
+            return Order()
         right, error, votes = np.zeros(3), np.zeros(3), {}
         for train, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(P, y):
             Y = _indicators(y[train])
@@ -178,7 +211,7 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
                 try:
                     S, fitted = _solved(P[train], Y, order)
                 except NoScatterError:
-                    return 1, None
+                    return Order()
                 cross = (P[held] @ P[train].T) ** order @ S
                 own = (P[train] @ P[train].T) ** order @ S
                 rho, Q = np.linalg.eigh(_symmetric(Y.T @ fitted))
@@ -193,7 +226,7 @@ def better_order(coded: Rows, y: Array, rng: Any) -> tuple[int, tuple[float, flo
                 error[order] += float(np.sum((truth - truth.mean(axis=0) - (cross - centre)) ** 2))
     tie = abs(right[2] - right[1]) <= 1
     order = 2 if (error[2] < _FALL * error[1] if tie else right[2] > right[1]) else 1
-    return order, votes[order]
+    return Order(order, votes[order], basis)
 
 
 def _symmetric(R: Array) -> Array:

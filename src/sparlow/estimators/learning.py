@@ -28,7 +28,7 @@ from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, Refresh, begin, learn
-from ..quadratic import Quadratic, better_order, fit_quadratic
+from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of
 from ..tracequotient import canonical
@@ -171,24 +171,24 @@ def learn_from(
     if checkpoint is not None and checkpoint.anchor is None:
         checkpoint.anchor = D
         checkpoint.save()
-    coded, ridge = samples.coded(D), None
+    steps = setup.max_iter if choice.n_steps is None else choice.n_steps
+    coded, ridge = samples.coded(D, keep=steps > 0), None
     quotient = bind_checked(setup.criterion, _looked_at(setup, samples, coded), labels, setup.n_jobs)
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
     count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
-    steps = setup.max_iter if choice.n_steps is None else choice.n_steps
     steps = steps if samples.weights[0] else 0
     embedding: Embedding | Quadratic | None = None
     U: Array | None = None
     if ridge is not None and steps == 0:
-        order = setup.order or 1
+        better = Order(setup.order or 1)
         if setup.order is None and setup.views.epsilon and labels.y is not None:
-            order, votes = better_order(coded, labels.y, np.random.RandomState(setup.seed))
-            choice = dataclasses.replace(choice, votes=votes)
-        if order == 2:
+            better = better_order(coded, labels.y, setup.seed)
+            choice = dataclasses.replace(choice, votes=better.votes)
+        if better.order == 2:
             assert labels.y is not None
-            embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count)
+            embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count, setup.seed, better.basis)
             U = embedding.basis[:, :count]
         else:
             if quotient.renew is not None and setup.views.epsilon:  # neighbours in pooled codes are mostly of one class
@@ -299,7 +299,8 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
         return learned.embedding
     if setup.order == 2:
         assert learned.labels.y is not None
-        return fit_quadratic(*_at_most(now.coded, learned.labels.y, setup.seed), now.projection.shape[1])
+        some = _at_most(now.coded, learned.labels.y, setup.seed)
+        return fit_quadratic(*some, now.projection.shape[1], setup.seed)
     if not setup.whiten:
         return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded, weights)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient

@@ -122,9 +122,12 @@ class Parts:
         assert self.session is not None
         return At(self.session.name, self.scaling, self.prior, self.views, working_memory())
 
-    def coded(self, D: Array, near: Any = None) -> CodedParts:
-        """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby."""
-        return CodedParts(self, D, near if isinstance(near, CodedParts) else None)
+    def coded(self, D: Array, near: Any = None, keep: bool = True) -> CodedParts:
+        """Code all samples at the dictionary D (r, q), started from their codes at a dictionary nearby.
+
+        Codes of views are kept as far as the memory for them goes, unless ``keep`` is False.
+        """
+        return CodedParts(self, D, near if isinstance(near, CodedParts) else None, keep=keep)
 
     def take(self, rows: Any) -> Samples:
         """Return some of the samples, in memory."""
@@ -211,11 +214,18 @@ class CodedParts(Rows):
         The codes to start from.
     like : CodedParts, optional
         The same codes, with other weights.
+    keep : bool, default=True
+        Keep the codes of views beside their features.
 
     """
 
     def __init__(
-        self, samples: Parts, dictionary: Array, near: CodedParts | None = None, like: CodedParts | None = None
+        self,
+        samples: Parts,
+        dictionary: Array,
+        near: CodedParts | None = None,
+        like: CodedParts | None = None,
+        keep: bool = True,
     ) -> None:
         self.samples, self.dictionary, self.n_jobs = samples, dictionary, samples.n_jobs
         session = samples.session
@@ -224,7 +234,9 @@ class CodedParts(Rows):
         self._kept: dict[str, Any] = {} if like is None else like._kept
         self._owner: _Alive = _Alive(session) if like is None else like._owner
         self._at: At = (
-            dataclasses.replace(samples._at(), dictionary=dictionary, token=self.token) if like is None else like._at
+            dataclasses.replace(samples._at(), dictionary=dictionary, token=self.token, keep=keep)
+            if like is None
+            else like._at
         )
         self._counted: tuple[Any, ...] = self._coded_near(near) if like is None else like._counted
 
@@ -331,6 +343,11 @@ class CodedParts(Rows):
         work = self._work(_embedded, self._scales()[:, None] * U)
         return self.samples.store.into(np.empty((len(self.samples), U.shape[1])), work)
 
+    def by_rows(self, function: Callable[[Rows], Array], width: int, dtype: Any = float) -> Array:
+        """Return a function of the rows, (n, width), computed part by part."""
+        work = self._work(_applied, (self.samples.weights, function, width, dtype))
+        return self.samples.store.into(np.empty((len(self.samples), width), dtype), work)
+
     def rmatmul(self, E: Any) -> Array:
         """Return ΦᵀE (w, l), summed over the parts."""
         if self._named(E).name in self._kept:
@@ -424,6 +441,12 @@ def _symmetric(matrix: Array) -> Array:
 def _embedded(coded: Coded, U: Array, own: Any) -> Array:
     """Return ΦU of one part."""
     return coded @ U
+
+
+def _applied(coded: Coded, shared: tuple[Any, ...], own: Any) -> Array:
+    """Return a function of the rows of one part, with the weights of codes and samples."""
+    weights, *asked = shared
+    return coded.weighted(weights).by_rows(*asked)
 
 
 def _transposed(coded: Coded, shared: Any, E: Any) -> Array:

@@ -25,7 +25,8 @@ Scaling = Callable[[Any], Any]
 class At:
     """What parts are coded by, sent once to whoever computes: scaling, prior, views, dictionary.
 
-    ``token`` names the codes at this dictionary. Without a dictionary the rows are only scaled.
+    ``token`` names the codes at this dictionary. Without a dictionary the rows are only scaled. ``keep`` says whether
+    codes of views are kept beside their features.
     """
 
     session: str
@@ -35,6 +36,7 @@ class At:
     memory: int
     dictionary: Array | None = None
     token: str = ""
+    keep: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Work:
         if held is not None:
             return Coded(self._samples(self._scaled(rows()) if self.with_rows else None), coder, *held)
         samples, near = self._samples(self._scaled(rows())), cache.codes(index, self.near)
-        coded = code(samples, coder, None if near is None else Coded(samples, coder, *near))
+        coded = code(samples, coder, None if near is None else Coded(samples, coder, *near), self.at.keep)
         cache.keep(index, self.at.token, self.alive, coded)
         return coded
 
