@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ _DENSE = 0.5  # share of nonzero features from which on they are stored as a den
 _GROWTH = 1.1  # room for features of samples to come, beside those like the samples so far
 _FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 _BATCH = 1024  # rows that are converted to double precision at once
+_ENTRIES = 1 << 22  # stored entries that are looked at at once
 _FILLED = 0.05  # share of nonzero features from which on dense products with …
 _MANY = 16  # … so many columns are faster than sparse ones
 _COLUMNS = 512  # columns that a structure is applied to at once
@@ -67,7 +68,7 @@ class Rows:
     @functools.cached_property
     def mean(self) -> Array:
         """The mean of the rows, (w,)."""
-        return np.concatenate([np.asarray(block.mean(axis=0, dtype=float), float).ravel() for block in self.blocks])
+        return np.concatenate([_column_sums(block) for block in self.blocks]) / self.shape[0]
 
     def weighted_mean(self, weights: Array | None) -> Array:
         """Return the mean of the rows with weights (n,), None where all count the same."""
@@ -76,12 +77,12 @@ class Rows:
     @functools.cached_property
     def squares(self) -> float:
         """The squared Frobenius norm, the sum of all squared entries."""
-        return sum(float(np.sum(np.square(_entries_of(block), dtype=float))) for block in self.blocks)
+        return sum(float(np.sum(np.square(some, dtype=float))) for block in self.blocks for some in _entries_in(block))
 
     @property
     def nnz(self) -> int:
         """The number of nonzero entries."""
-        return sum(int(np.count_nonzero(_entries_of(block))) for block in self.blocks)
+        return sum(int(np.count_nonzero(some)) for block in self.blocks for some in _entries_in(block))
 
     @functools.cached_property
     def used(self) -> Array:
@@ -184,16 +185,29 @@ def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
     return (out + out.T) / 2
 
 
-def _entries_of(block: Any) -> Array:
-    """Return the stored entries of a block of features."""
-    return block.data if sp.issparse(block) else block
+def _column_sums(block: Any) -> Array:
+    """Return the sums over the rows of a block, in double precision."""
+    out = np.zeros(block.shape[1])
+    for rows in _batches(block, False):
+        out += np.asarray(block[rows].sum(axis=0, dtype=float)).ravel()
+    return out
+
+
+def _entries_in(block: Any) -> Iterator[Array]:
+    """Return the stored entries of a block of features, some at a time."""
+    entries = block.data if sp.issparse(block) else block
+    size = _ENTRIES if sp.issparse(block) else max(1, _ENTRIES // block.shape[1])
+    return (entries[some] for some in gen_batches(len(entries), size))
 
 
 def _used(block: Any) -> Array:
     """Return which features of a block are not zero in all samples."""
-    if sp.issparse(block):
-        return np.bincount(block.indices, minlength=block.shape[1]) > 0
-    return np.any(block, axis=0)
+    if not sp.issparse(block):
+        return np.any(block, axis=0)
+    out = np.zeros(block.shape[1], bool)
+    for some in gen_batches(block.nnz, _ENTRIES):
+        out[block.indices[some]] = True
+    return out
 
 
 def _batches(block: Any, filled: bool) -> Any:

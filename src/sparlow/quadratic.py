@@ -170,7 +170,7 @@ def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
     ridge = SHARE * spread / len(K)
     K[np.diag_indices_from(K)] += np.float32(ridge)
     try:
-        factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        factor = scipy.linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)  # no copy of K = Kᵀ
     except np.linalg.LinAlgError:
         if P.dtype == np.float64:
             raise
