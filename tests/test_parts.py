@@ -83,6 +83,13 @@ def test_algebra_is_that_of_all_samples_at_once(views, weights, sparse):
     rng = np.random.default_rng(1)
     rng.standard_normal((w, 3)), rng.standard_normal((N, 2)), rng.standard_normal((w, 4))
     np.testing.assert_allclose(cut.pullback(E, rng.standard_normal((2, w)), 0.3), slope, **near)
+    each, right = rng.uniform(0, 2, N), rng.standard_normal((2, w))
+    slope = sum(  # a scale for each sample
+        dataclasses.replace(samples, X=samples.X[i : i + 1]).coded(D).pullback(E[i : i + 1], right, each[i])
+        for i in range(N)
+    )
+    for coded in (whole, cut):
+        np.testing.assert_allclose(coded.pullback(E, right, each), slope, **near)
     heavier = dataclasses.replace(samples, weights=(1.0, 0.0)).coded(D)
     np.testing.assert_allclose(cut.weighted((1.0, 0.0)).mean, heavier.mean, **near)
 

@@ -358,16 +358,18 @@ class Coded(Rows):
         """Return the same codes with other weights of codes and samples."""
         return Coded(dataclasses.replace(self.samples, weights=weights), self.coder, self.features, self.codes)
 
-    def pullback(self, left: Array, right: Array, scale: float) -> Array:
-        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w)."""
+    def pullback(self, left: Array, right: Array, scale: float | Array) -> Array:
+        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,)."""
         samples, views, features = self.samples, self.samples.views, self.features
         alpha, _ = samples.weights
         if not alpha:  # no code has a part in the representation
             return np.zeros(self.coder.dictionary.shape)
         right = alpha * right[:, : features.shape[1]]
         scale = alpha * alpha * scale
+        even = np.ndim(scale) == 0
         if views.whole:
-            return np.asarray(self.coder.pullback(samples.X, features, (left, right, scale)), float)
+            third = scale if even else sp.csr_array(features * np.asarray(scale)[:, None])
+            return np.asarray(self.coder.pullback(samples.X, features, (left, right, third)), float)
         dtype = features.dtype
         right = right.astype(dtype, copy=False)
         slope = np.zeros(self.coder.dictionary.shape)
@@ -375,9 +377,10 @@ class Coded(Rows):
             cut, codes = views.cut(samples.X[part]), self._codes_of(part)
             codes = self.coder.codes(cut) if codes is None else codes
             gradient = left[part].astype(dtype, copy=False) @ right
-            if scale:
+            if np.any(scale):
                 own = features[part]
-                gradient += dtype.type(scale) * (own.toarray() if sp.issparse(own) else own)
+                factor = np.asarray(scale if even else np.asarray(scale)[part, None], dtype)
+                gradient += factor * (own.toarray() if sp.issparse(own) else own)
             entries = views.pull(codes, np.ascontiguousarray(gradient))
             slope += self.coder.slope(cut, codes, functools.partial(_entries, codes, entries))
         return slope

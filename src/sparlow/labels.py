@@ -197,8 +197,8 @@ def check_weights(criterion: Rule, X: Any, labels: Labels, sample_weight: Any) -
         return labels
     if not criterion.weighted:
         raise ValueError(
-            f"{type(criterion).__name__} takes no sample_weight: it counts each sample once. lda and mvr take it, as "
-            "they are made of means and scatters."
+            f"{type(criterion).__name__} takes no sample_weight: it counts each sample once. lda, mvr and pca take "
+            "it, as they are made of means and scatters."
         )
     if labels.y is not None and labels.classes is not None:
         masses = np.bincount(labels.y, weights)

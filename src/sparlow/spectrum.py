@@ -26,8 +26,7 @@ def component_quotients(quotient: Quotient, coded: Rows, Y: Array) -> Array:
     """Return the quotient of each component by itself, yᵀS_A y / yᵀS_B y, from the embedding Y (n, l)."""
     above = np.einsum("nl,nl->l", Y, quotient.above @ Y)
     if quotient.below is None:  # the trace form: the share of all variance
-        total = coded.squares - len(Y) * float(np.vdot(coded.mean, coded.mean))
-        return above / max(total, np.finfo(float).tiny)
+        return above / max(quotient.spread(coded), np.finfo(float).tiny)
     below = np.einsum("nl,nl->l", Y, quotient.below @ Y)
     return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
 

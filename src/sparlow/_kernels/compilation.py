@@ -6,6 +6,8 @@ import warnings
 
 from numba import njit
 from numba.core import cgutils, config, event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
@@ -13,11 +15,44 @@ FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 SECONDS = 20  # that the kernels of a first fit take to compile, on two cores
 
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is neither optimised nor made executable by itself: both are done in each kernel that inlines it."""
+
+    def _optimize_final_module(self):
+        """Leave the code as it is."""
+
+    def _finalize_final_module(self):
+        """Keep the code for kernels; the processor gets none."""
+        self._finalized = True
+
+    @property
+    def codegen(self):
+        """Return what numba asks to set the environment of executable code, of which there is none."""
+        return self
+
+    def set_env(self, name, env):
+        """Do nothing."""
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    def define_pipelines(self):
+        """Return numba's own passes, which put the code into the library that is here."""
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
 # Called from kernels only: no wrappers for Python and no files of their own, which halves the time to compile. Always
 # inlined: which of several compiled copies a linker takes would depend on whether kernels come from the cache, and
 # copies may differ in the last bit.
 part = njit(
-    nogil=True, fastmath=FAST, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
+    nogil=True,
+    fastmath=FAST,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    forceinline=True,
+    pipeline_class=_PartCompiler,
 )
 
 

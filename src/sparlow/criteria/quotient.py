@@ -96,11 +96,13 @@ class Quotient:
         n, width = self.n_samples, U.shape[1]
         Y = coded @ U if embedding is None else embedding
         top = float(np.vdot(Y, self.above @ Y))
-        bottom = width * self._spread(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
+        bottom = width * self.spread(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
         return Value(top / n, bottom / n + self.ridge * width, Y)
 
-    def _spread(self, coded: Rows) -> float:
-        """Return tr(ΦᵀΠΦ), the total variance times n."""
+    def spread(self, coded: Rows) -> float:
+        """Return tr(ΦᵀS_AΦ) of the trace form, the total variance times n, each sample with its weight."""
+        if np.ptp(self.above.diagonal) > 0:
+            return float(np.trace(coded.form(self.above)))
         return coded.squares - self.n_samples * float(np.vdot(coded.mean, coded.mean))
 
     def _difference(self, value: Value) -> Array:
@@ -111,20 +113,26 @@ class Quotient:
         E /= self.n_samples * value.bottom
         return E
 
-    def features_gradient(self, coded: Rows, U: Array, value: Value) -> tuple[Array, Array, float]:
-        """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed."""
+    def features_gradient(self, coded: Rows, U: Array, value: Value) -> tuple[Array, Array, float | Array]:
+        """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed.
+
+        The scale is a number, or has one for each sample (n,).
+        """
         left, right = self._difference(value), U.T
         left *= 2
         if self.below is not None:
             return left, right, 0.0
-        # the trace form adds −f · 2l ΠΦ / (n b): a multiple of Φ less its mean, which is of rank one
-        scale = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom)
-        return np.hstack([left, np.full((len(left), 1), -scale)]), np.vstack([right, coded.mean]), scale
+        # the trace form adds −f · 2l S_AΦ / (n b): each row of Φ, times its weight, less the mean, which is of rank one
+        scale, weights = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom), self.above.diagonal
+        left = np.hstack([left, -scale * weights[:, None]])
+        if np.ptp(weights) == 0:
+            return left, np.vstack([right, coded.mean]), scale
+        return left, np.vstack([right, coded.weighted_mean(weights)]), scale * weights
 
     def projection_gradient(self, coded: Rows, U: Array, value: Value) -> Array:
         """Return ∂f/∂U (w, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
         gradient = 2 * coded.rmatmul(self._difference(value))
-        constant = self.ridge if self.below is not None else self.ridge + self._spread(coded) / self.n_samples
+        constant = self.ridge if self.below is not None else self.ridge + self.spread(coded) / self.n_samples
         return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
 
     def balanced(self, before: Value) -> Quotient:

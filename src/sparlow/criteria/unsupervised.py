@@ -24,9 +24,12 @@ class PCA(Criterion):
     proximity = 300.0
     mild_prior = True
     neighbours = False
+    weighted = True
 
-    def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None) -> Quotient:
-        return Quotient(graphs.centring(X.shape[0]), None)
+    def bind(
+        self, X: Any, y: Array | None = None, n_jobs: int | None = None, sample_weight: Array | None = None
+    ) -> Quotient:
+        return Quotient(graphs.centring(X.shape[0], sample_weight), None)
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,8 @@ class SparLow(CallbackSupportMixin, Projector):
             Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr. Criteria
             without labels do not learn from y; if it holds classes, :meth:`predict` knows them.
         sample_weight : array of shape (n_samples,), optional
-            How often each sample counts in the means and scatters of the criterion, for lda and mvr; only their ratios
-            matter. The first dictionary, the choices on held-out samples and the neighbours that vote in
+            How often each sample counts in the means and scatters of the criterion, for lda, mvr and pca; only their
+            ratios matter. The first dictionary, the choices on held-out samples and the neighbours that vote in
             :meth:`predict` do not depend on it.
 
         Returns

@@ -113,7 +113,7 @@ class TraceQuotient(Projector):
         y : array of shape (n_samples,) or (n_samples, n_targets), optional
             Labels, −1 for unlabelled samples if the criterion is semi-supervised; targets for mvr and smvr.
         sample_weight : array of shape (n_samples,), optional
-            How often each sample counts in means and scatters, for lda and mvr; only their ratios matter. The
+            How often each sample counts in means and scatters, for lda, mvr and pca; only their ratios matter. The
             neighbours that vote in :meth:`predict` do not depend on it.
 
         Returns

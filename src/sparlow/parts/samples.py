@@ -400,14 +400,19 @@ class CodedParts(Rows):
         samples = self.samples.take(rows)
         return samples.coded(self.dictionary)
 
-    def pullback(self, left: Array, right: Array, scale: float) -> Array:
-        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w)."""
+    def pullback(self, left: Array, right: Array, scale: float | Array) -> Array:
+        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,)."""
         alpha = self.samples.weights[0]
         if not alpha:
             return np.zeros(self.dictionary.shape)
         right = alpha * right[:, : self.samples.views.width(len(self.dictionary))]
-        work = self._work(_pulled_back, (right, alpha**2 * scale), with_rows=True)
-        return np.asarray(self.samples.store.total(work, lambda rows: left[rows]))
+        scale = np.asarray(alpha**2 * scale)
+        work = self._work(_pulled_back, right, with_rows=True)
+
+        def own(rows: slice) -> tuple[Array, Array]:
+            return left[rows], scale[rows] if scale.ndim else scale
+
+        return np.asarray(self.samples.store.total(work, own))
 
 
 class _Alive:
@@ -464,6 +469,7 @@ def _largest(coded: Coded, shared: Any, own: Any) -> float:
     return coded.largest
 
 
-def _pulled_back(coded: Coded, shared: tuple[Array, float], left: Array) -> Array:
+def _pulled_back(coded: Coded, right: Array, own: tuple[Array, Array]) -> Array:
     """Return the part of ∂f/∂D that one part gives."""
-    return coded.pullback(left, *shared)
+    left, scale = own
+    return coded.pullback(left, right, scale)
