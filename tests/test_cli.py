@@ -593,15 +593,38 @@ def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
         ["evaluate", model, tmp_path / "p", "--classifiers", "1NN"],
         ["evaluate", tmp_path / "p", "--classifiers", "1NN", "--folds", "2", "--n-atoms", "20", "--max-iter", "0"],
         ["report", model, tmp_path / "p", "-o", tmp_path / "r.html", "--no-rivals", "--classifiers", "1NN"],
+        ["explain", model, tmp_path / "p"],
         ["features", tmp_path / "p", "-o", tmp_path / "f.npz", "--patch", "4", "--step", "2", "--words", "8"],
     ]
+    assert {words[0] for words in commands} == set(COMMANDS) - {"inspect"}  # which reads no samples
     for words in commands:
-        assert main([*map(str, words), "--jobs", "1", "--skip"]) == 0, words
+        assert main([*map(str, words), "--jobs", "2", "--skip"]) == 0, words
         assert capsys.readouterr().err.count("left out: Cannot use the image") == 2
         assert main([*map(str, words), "--jobs", "1"]) == 2
         said = capsys.readouterr().err
         assert "x.png: it is not a picture" in said
         assert "y.png be read. With --skip such pictures are left out." in said
+
+
+@pytest.mark.slow
+def test_every_command_of_tables_takes_the_same_options_and_says_the_same_with_two_threads(wine, tmp_path, capsys):
+    model = tmp_path / "m"
+    commands = [
+        ["fit", wine, "-o", model, "--n-atoms", "20", "--max-iter", "0"],
+        ["transform", model, wine, "-o", tmp_path / "z.npy"],
+        ["predict", model, wine],
+        ["evaluate", model, wine, "--classifiers", "1NN"],
+        ["evaluate", wine, "--classifiers", "1NN", "--folds", "2", "--n-atoms", "20", "--max-iter", "0"],
+        ["report", model, wine, "-o", tmp_path / "r.html", "--no-rivals", "--classifiers", "1NN"],
+        ["explain", model, wine],
+    ]
+    assert {words[0] for words in commands} == set(COMMANDS) - {"inspect", "features"}
+    for words in commands:
+        said = []
+        for jobs in ("1", "2"):
+            assert main([*map(str, words), "--jobs", jobs, "--skip"]) == 0, words
+            said.append(re.sub(r"\S+ s\b|\d+\.\d\d$", "", capsys.readouterr().out, flags=re.MULTILINE))  # no seconds
+        assert said[0] == said[1], words
 
 
 def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
