@@ -124,7 +124,7 @@ def main(output, n_samples=None, max_iter=10):
     X, y = normalize(digits.data)[:n_samples], digits.target[:n_samples]
     data = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)  # X_train, X_test, y_train, y_test
     print(f"{len(data[0])} training and {len(data[1])} test images of 8 × 8 pixels, ten classes")
-    print("compiling the kernels (about half a minute the first time, none later) …", flush=True)
+    print("compiling the kernels (some seconds the first time, none later) …", flush=True)
     compile_kernels(X, y)
     models = methods(max_iter)
     print(f"  {time.perf_counter() - began:.0f} s")

@@ -1,5 +1,6 @@
 """Kernels are compiled and kept on disk where that is possible, in memory where it is not."""
 
+import json
 import subprocess
 import sys
 
@@ -47,3 +48,39 @@ def test_functions_of_a_session_are_compiled_without_a_word():
     scope = {"__name__": "__main__"}
     exec("def double(x):\n    return 2 * x", scope)
     assert compilation.kept(compilation.njit, scope["double"])(3) == 6
+
+
+FIT = """
+import json
+from numba.core import event, types
+from sklearn.datasets import load_digits
+from sparlow import SparLow
+
+class Listener(event.Listener):
+    names, literal = [], []
+    def on_start(self, event):
+        dispatcher, kinds = event.data["dispatcher"].py_func, event.data["args"]
+        if dispatcher.__module__.startswith("sparlow"):
+            self.names.append(dispatcher.__name__)
+            self.literal += [dispatcher.__name__] * any(isinstance(kind, types.Literal) for kind in kinds)
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Listener())
+X, y = load_digits(return_X_y=True)
+SparLow("lda", random_state=0).fit(X[:300], y[:300])
+print(json.dumps([Listener.names, Listener.literal]))
+"""
+
+
+@pytest.mark.slow
+def test_a_first_fit_compiles_what_it_needs_once_and_the_second_process_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    done = [subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, check=True) for _ in range(2)]
+    (names, literal), (again, _) = (json.loads(process.stdout) for process in done)
+    assert "encode_samples" in names
+    assert "encode_samples_generally" not in names  # it takes as long as all the others together
+    assert literal == []
+    assert again == []
+    said = f"SparLow is compiling, once, about {compilation.SECONDS} s\n"
+    assert [process.stderr for process in done] == [said, ""]

@@ -4,6 +4,7 @@ import functools
 import logging
 import warnings
 
+import numpy as np
 from numba import njit
 from numba.core import cgutils, config, event
 from numba.core.codegen import JITCodeLibrary
@@ -13,7 +14,9 @@ from numba.extending import intrinsic
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
-SECONDS = 20  # that the kernels of a first fit take to compile, on two cores
+ZERO = np.int64(0)  # for a part, a literal 0 is of another type than a number, and it would be compiled for both
+
+SECONDS = 10  # that the kernels of a first fit take to compile at most; benchmarks/compilation.py
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .algebra import PIVOT, dot, euclidean, extend_factor, shrink_factor, solve_factored, subtract_multiple
-from .compilation import kernel, part
+from .compilation import ZERO, kernel, part
 
 
 @part
@@ -60,7 +60,7 @@ def pursue_chunk(C, G, energies, n_nonzero, floor, positive, indices, data):
         for j in range(r):
             z[j] = C[i, j]
         left = float(energies[i])
-        k = 0
+        k = ZERO
         while k < n_nonzero and left > floor * energies[i]:
             best = np.argmax(z) if positive else _largest(z)
             if float(z[best]) ** 2 <= floor * energies[i] or (positive and z[best] <= 0):
@@ -119,7 +119,7 @@ def adapt_chunk(C, G, energies, ridge, prices, barred, most, indices, data, cost
     stays, cosines, sines = np.empty(most, np.int64), np.empty(most), np.empty(most)
     free = np.empty(r, np.bool_)
     for i in range(n):
-        k, n_kept = 0, 0
+        k, n_kept = ZERO, ZERO
         for j in range(r):
             free[j] = j != barred[i]
         for j in range(r):

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, solve_factored
-from .compilation import borrowed, kernel, part
+from .compilation import ZERO, borrowed, kernel, part
 from .lanes import aligned, padded
 from .newton import (
     ATOM,
@@ -115,7 +115,7 @@ def _settle(work, ints, gram, factor, w, low, high, curvature, parameters, floor
         a = support[s]
         curv[s] = curvature(codes[a], atoms[a], parameters)
         step[s] = work[CORR, a] - (high[atoms[a]] if codes[a] > 0 else low[atoms[a]])
-    extend_factor(gram, support, curv, k, factor, ints[KEPT], work[KEPT_CURV], 0, floor, -FAR)
+    extend_factor(gram, support, curv, k, factor, ints[KEPT], work[KEPT_CURV], ZERO, floor, -FAR)
     solve_factored(factor, step, k)
     for s in range(k):
         if not step[s] * codes[support[s]] > 0:
@@ -176,7 +176,7 @@ def encode_samples_generally(
         norm = euclidean(x)
         goal = tol * norm if norm > 0 else tol
         fine = min(goal, max(min(_FINE * goal, _FINEST * norm), 0.1 * _FINEST * norm))
-        w = n_kept = n_new = 0
+        w = n_kept = n_new = ZERO
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
             codes[n_new] = start_data[s]
@@ -201,7 +201,7 @@ def encode_samples_generally(
                     break
                 enough, n_new = fine, 0
                 if complete:
-                    n_new, w, n_kept, settled = _start_anew(work, ints, w), 0, 0, True
+                    n_new, w, n_kept, settled = _start_anew(work, ints, w), ZERO, ZERO, True
                 elif worst >= 0 and w < r:
                     limit = max(add_limit, k // 2)
                     n_new = min(r - w, select(z, worst, margin, limit, candidates, violations))

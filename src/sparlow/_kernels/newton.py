@@ -14,7 +14,7 @@ from .algebra import (
     solve_factored,
     subtract_multiple,
 )
-from .compilation import part
+from .compilation import ZERO, part
 from .lanes import row
 from .screening import FAR
 
@@ -296,7 +296,7 @@ def _newton_step(
     independent = k == whole
     if independent:
         k = whole = _append_stiff(work, ints, w, k)
-    before = _largest_violation(resid, work[SLOPE], support, 0, k)[0]
+    before = _largest_violation(resid, work[SLOPE], support, ZERO, k)[0]
     among, place = _largest_violation(resid, work[SLOPE], support, k, whole)
     if among > tol and before <= 0.1 * among:  # the independent ones are minimised; this row is not kept
         _exchange(work, support, k, place)
@@ -321,7 +321,7 @@ def _newton_step(
     crossed = _trial_point(work, ints, gram, k, w, length, low, high, minimiser, parameters)
     if not crossed:
         _set_slopes(trial, atoms, w, derivative, parameters, work[TRIAL_SLOPE])
-        after = _largest_violation(trial_resid, work[TRIAL_SLOPE], support, 0, k)[0]
+        after = _largest_violation(trial_resid, work[TRIAL_SLOPE], support, ZERO, k)[0]
         among = _largest_violation(trial_resid, work[TRIAL_SLOPE], support, k, whole)[0]
         if after <= max(tol, 0.5 * before):
             _accept(work, w)
@@ -368,7 +368,7 @@ def solve_working_set(
         everything = outcome == _REFUSED
         changed = _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome != _MINIMISED, everything)
         if turn == 0 and changed:
-            _sweep(work, atoms, gram, w, low, high, minimiser, parameters, True, True)
+            _sweep(work, atoms, gram, w, low, high, minimiser, parameters, changed, changed)
         if changed or turn == 0:
             _set_slopes(codes, atoms, w, derivative, parameters, work[SLOPE])
         outcome = _SIGN_CHANGED
@@ -381,7 +381,7 @@ def solve_working_set(
                 tol, floor, energy,
             )  # fmt: skip
         if outcome == _REFUSED:
-            n_kept = 0
+            n_kept = ZERO
         gap = _gap(work, atoms, w, low, high)
         enough = goal if turn >= _PATIENCE else tol
         if gap <= enough or left_over <= 0:  # once more without what steps have added to the rounding errors of z

@@ -12,7 +12,7 @@ from .algebra import (
     solve_factored,
     subtract_multiple,
 )
-from .compilation import kernel
+from .compilation import ZERO, kernel
 
 
 @kernel
@@ -47,7 +47,7 @@ def solve_supports(indptr, indices, curv, weights, G, largest):
             continue
         for s in range(k):
             places[s], support[s], support_curv[s] = first + s, indices[first + s], curv[first + s]
-        done = 0
+        done = ZERO
         while True:
             done = extend_factor(G, support, support_curv, k, L, kept, kept_curv, done, floor, dependent)
             if done == 0 or L[done - 1, done - 1] * L[done - 1, done - 1] * dependent <= 1:

@@ -20,7 +20,7 @@ the residual, and so these atoms, are the same for all optimal codes.
 import numpy as np
 
 from .algebra import euclidean
-from .compilation import borrowed, kernel, part
+from .compilation import ZERO, borrowed, kernel, part
 from .lanes import (
     add_multiple,
     aligned,
@@ -57,8 +57,8 @@ from .path import (
 )  # fmt: skip
 from .screening import FAR, FAR_SINGLE
 
-LONG = 48  # supports of more atoms are left to the general method
-_ROOM = 128  # atoms at hand, where these are not all
+LONG = 126  # supports of more atoms are left to the general method
+_ROOM = 128  # atoms at hand, where these are not all; more than LONG
 _PIVOT = 1e-10  # a support with a smaller pivot is left to the general method
 _TIE = 1e-13  # violations below this share of ‖x‖ are rounding error: the atom is on the edge of ∂g(0)
 _ROUNDS = 30  # screenings of all atoms, and …
@@ -155,7 +155,7 @@ def _exact_violation(j, work, ints, D, G, x, low, high, k):
 @part
 def _drop_wrong_signs(work, ints, k):
     """Remove codes that left the side they were on; returns how many are left."""
-    left = 0
+    left = ZERO
     for s in range(k):
         if work[CODE, s] * work[SIGN, s] > 0:
             if left < s:

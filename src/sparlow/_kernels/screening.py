@@ -1,7 +1,7 @@
 """Which atoms belong to the working set of a sample: those that violate optimality, or might; see coding."""
 
 from .algebra import subtract_multiple
-from .compilation import part
+from .compilation import ZERO, part
 
 FAR = 1e300
 """Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
@@ -37,7 +37,7 @@ def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits
     r = z.shape[0]
     for j in range(r):
         z[j] = c[j]
-    k = 0
+    k = ZERO
     for a in range(w):
         if codes[a] != 0:
             support[k], values[k] = atoms[a], codes[a]
