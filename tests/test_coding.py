@@ -19,6 +19,7 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from sparlow import encode, objective, optimality_gap
 from sparlow._kernels.algebra import extend_factor, shrink_factor
+from sparlow._kernels.quadratic import LONG
 from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 
@@ -273,15 +274,16 @@ def test_codes_of_patches_keep_their_bits_whatever_the_start(l1, l2, dtype):
 
 
 @small
-def test_long_supports_keep_their_bits_whatever_the_start():
-    """Another method finds them, and one code turns out to have a short support after all."""
+@pytest.mark.parametrize(("r", "short"), [(60, 21), (LONG + 2, 32)])
+def test_long_supports_keep_their_bits_whatever_the_start(r, short):
+    """From some length on another method finds them, and one code turns out to have a short support after all."""
     rng = np.random.default_rng(0)
-    D = cases.unit(np.eye(60) + 0.02 * rng.standard_normal((60, 60)))
-    X = cases.unit(np.stack([np.ones(60) @ D, np.r_[np.ones(20), np.zeros(40)] @ D]))
+    D = cases.unit(np.eye(r) + 0.02 * rng.standard_normal((r, r)))
+    X = cases.unit(np.stack([np.ones(r) @ D, np.r_[np.ones(20), np.zeros(r - 20)] @ D]))
     prior = ElasticNet(1e-2, 0.1)
     cold = encode(X, D, prior)
-    assert np.diff(cold.indptr).tolist() == [60, 21]
-    assert_same_bits(encode(X, D, prior, start=np.ones((2, 60))), cold)
+    assert np.diff(cold.indptr).tolist() == [r, short]
+    assert_same_bits(encode(X, D, prior, start=np.ones((2, r))), cold)
     assert optimality_gap(X, D, prior, cold).max() < 1e-15
 
 
@@ -440,11 +442,11 @@ def test_no_warning_where_all_is_well():
 def test_a_warm_start_larger_than_the_last_working_set_reloads_what_they_share():
     """The second sample's start begins with the first one's atoms and is too large for the arrays made for it."""
     rng = np.random.default_rng(0)
-    D = cases.unit(np.eye(120) + 0.02 * rng.standard_normal((120, 120)))
-    X = cases.unit(np.stack([np.r_[np.ones(40), np.zeros(80)] @ D, np.ones(120) @ D]))
+    D = cases.unit(np.eye(300) + 0.01 * rng.standard_normal((300, 300)))
+    X = cases.unit(np.stack([np.r_[np.ones(150), np.zeros(150)] @ D, np.ones(300) @ D]))
     prior = ElasticNet(1e-2, 0.1)
     start = encode(X, D, prior)
-    assert np.diff(start.indptr)[0] < 64 < np.diff(start.indptr)[1]
+    assert LONG < np.diff(start.indptr)[0] < 256 < np.diff(start.indptr)[1]
     codes = encode(X, D, prior, start=start)
     assert np.max(optimality_gap(X, D, prior, codes)) < 1e-12
 
