@@ -1,6 +1,6 @@
 """CPU seconds that a first fit compiles for, in a fresh environment.
 
-    python -m benchmarks.compilation
+    python -m benchmarks.compilation [--cases CASE ...]
 
 Each case is a process of its own with an empty folder for compiled kernels; the next process finds what it left. A case
 is one fit or several, of 900 of scikit-learn's digits, with patches of 300. Seconds are those of the processor within
@@ -31,10 +31,10 @@ FITS = {  # numbers, views, samples
     "patches": (float, Patches(), 300),
 }
 CASES = {
-    "SparLow('lda').fit": ["float64"],
-    "float32 samples": ["float32"],
-    "views=Patches()": ["patches"],
-    "all three": ["float64", "float32", "patches"],
+    "float64": ["float64"],
+    "float32": ["float32"],
+    "patches": ["patches"],
+    "all": ["float64", "float32", "patches"],
 }
 
 
@@ -69,24 +69,27 @@ def watched(fits):
 
 
 def main():
-    """Run all cases, each with a second process behind it, and write their rows."""
+    """Run cases, each with a second process behind it; the rows of a case take the place of its earlier ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all")
     parser.add_argument("--fits", nargs="+", choices=FITS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.fits:
         return watched(arguments.fits)
-    rows = []
-    for case, fits in CASES.items():
+    for case in arguments.cases:
+        rows = []
         with tempfile.TemporaryDirectory() as folder:
             for process in ("first", "second"):
                 done = subprocess.run(
-                    [sys.executable, "-m", "benchmarks.compilation", "--fits", *fits],
+                    [sys.executable, "-m", "benchmarks.compilation", "--fits", *CASES[case]],
                     env={**os.environ, "NUMBA_CACHE_DIR": folder}, stdout=subprocess.PIPE, check=True,
                 )  # fmt: skip
                 row = {"case": case, "process": process, "numba": numba.__version__, **json.loads(done.stdout)}
                 rows.append(row)
-                print(f"{case:20} {process:8} {row['seconds']:6.1f} s", flush=True)
-    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                print(f"{case:8} {process:7} {row['seconds']:6.1f} s", flush=True)
+        others = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.is_file() else []
+        rows = [row for row in others if row["case"] != case] + rows
+        RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return None
 
 

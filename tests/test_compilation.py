@@ -1,6 +1,7 @@
 """Kernels are compiled and kept on disk where that is possible, in memory where it is not."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -84,3 +85,15 @@ def test_a_first_fit_compiles_what_it_needs_once_and_the_second_process_nothing(
     assert again == []
     said = f"SparLow is compiling, once, about {compilation.SECONDS} s\n"
     assert [process.stderr for process in done] == [said, ""]
+
+
+def test_the_seconds_that_are_said_are_those_that_were_measured():
+    root = pathlib.Path(__file__).parent.parent
+    rows = [json.loads(line) for line in (root / "benchmarks/results/compilation.jsonl").read_text().splitlines()]
+    first = {row["case"]: row["seconds"] for row in rows if row["process"] == "first"}
+    assert round(first["float64"]) == compilation.SECONDS
+    assert all(row["seconds"] == 0 for row in rows if row["process"] == "second")
+    page = " ".join((root / "docs/errors.md").read_text().split())
+    assert f"about {compilation.SECONDS} s" in page
+    told = "{float64:.1f} with float64 samples, {float32:.1f} with float32, {patches:.1f} with `views=Patches()`"
+    assert told.format(**first) in page

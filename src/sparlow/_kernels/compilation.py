@@ -3,6 +3,7 @@
 import functools
 import logging
 import warnings
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -14,9 +15,9 @@ from numba.extending import intrinsic
 # Inputs are validated to be finite, hence "nnan"; infinite interval ends are replaced by ±FAR before they get here.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
-ZERO = np.int64(0)  # for a part, a literal 0 is of another type than a number, and it would be compiled for both
+ZERO: Any = np.int64(0)  # a part would be compiled once more for a literal 0, which is a type of its own
 
-SECONDS = 10  # that the kernels of a first fit take to compile at most; benchmarks/compilation.py
+SECONDS = 8  # that the kernels of a first fit take to compile: benchmarks/compilation.py
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]

@@ -195,7 +195,7 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple
     known = np.flatnonzero(known_rows(y, semi=semi))
     name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
     parts: dict[str, list[Judgement]] = {}
-    terminal.stage(f"fold 1 of {arguments.folds} (the first fit after installation also compiles for about 10 s)")
+    terminal.stage(f"fold 1 of {arguments.folds} (the first fit after installation also compiles for some seconds)")
     try:
         with terminal.progress("folds", arguments.folds) as step:
             for _, test in folds(y[known], arguments.folds, arguments.seed):

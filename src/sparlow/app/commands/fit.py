@@ -202,7 +202,7 @@ def _views(
 
 def learn_with_progress(model: SparLow, dataset: Dataset, terminal: Terminal, interrupts: InterruptGuard) -> None:
     """Fit with a bar on the terminal; afterwards no interrupt comes between the model and its file."""
-    terminal.stage("first dictionary (the first fit after installation also compiles for about 10 s)")
+    terminal.stage("first dictionary (the first fit after installation also compiles for some seconds)")
     with terminal.progress("learning", model.max_iter) as step:
 
         def tell(row: dict[str, float], now: SparLow) -> None:
