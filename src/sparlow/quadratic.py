@@ -36,7 +36,8 @@ Array = NDArray[Any]
 
 SHARE = 0.1  # ridge, in multiples of the variance of one sample
 DIRECTIONS = 800  # leading directions of the features
-_MOST = 10_000  # samples of one kernel matrix
+_MOST = 10_000  # samples of one kernel matrix where it is the only one, and …
+_PART = 8000  # … where there are several
 _TRIED = 3000  # samples that the order is chosen on, and that the leading directions are those of
 _FALL = 0.9  # of the error of regression, where neighbours tell no difference
 
@@ -141,7 +142,7 @@ def _indicators(y: Array) -> Array:
 def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     """Return the forms (c, p, p) of the regression on the indicators, and YᵀKS where it is made in one part."""
     n = len(P)
-    count = -(-n // _MOST)
+    count = 1 if n <= _MOST else -(-n // _PART)
     forms = np.zeros((Y.shape[1], P.shape[1], P.shape[1]), np.float32)
     spread = None
     for first in range(count):
