@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from sparlow import DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
+from sparlow import Coder, DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
 from sparlow._kernels import compilation
 from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
@@ -231,6 +231,22 @@ def test_the_embedding_is_the_transform_of_the_samples_where_codes_are_not_uniqu
     model = small("pca", n_atoms=None, dictionary=atoms, prior=ElasticNet(0.1, l2), max_iter=2)
     model.fit(X.astype(np.float32))
     np.testing.assert_allclose(model.transform(X.astype(np.float32)), model.embedding_, atol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [ElasticNet(0.1, 4e-5), ElasticNet(0.1, 0.0), KLDivergence(0.1, 0.01, 0.05)])
+@pytest.mark.parametrize("options", [{}, {"solver": "joint", "embedding": "orthonormal"}, {"embedding": "quadratic"}])
+def test_the_embedding_is_the_transform_of_the_samples_where_codes_depend_on_their_start(prior, options, monkeypatch):
+    plain, started = Coder.codes, []
+
+    def codes(self, X, start=None, n_jobs=None):
+        started.append(start is not None)
+        return plain(self, X, start, n_jobs) * (1.01 if start is not None else 1.0)
+
+    monkeypatch.setattr(Coder, "codes", codes)
+    model = small(prior=prior, max_iter=2, early_stopping=False, **options).fit(X, Y)
+    assert any(started)
+    assert model.n_iter_ > 0
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9 * np.abs(model.embedding_).max())
 
 
 def test_flat_pictures_have_no_laplacian_codes():

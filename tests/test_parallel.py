@@ -2,8 +2,10 @@
 
 import gc
 import os
+import pathlib
 import random
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from threadpoolctl import threadpool_info
 
-from sparlow.parallel import Threads
+from sparlow import parallel
+from sparlow.parallel import Threads, one_blas_thread
 
 
 def raising(number, frame):
@@ -118,16 +121,62 @@ def test_blas_has_its_threads_again_after_interrupts_at_any_moment(handler):
                 while time.perf_counter() < end:
                     with Threads(rng.choice([1, 2])) as threads:
                         list(threads.map(abs, range(3)))
+                timer.join()  # where the machine is busy it comes here
             except KeyboardInterrupt:
                 hits += 1
-            finally:
-                timer.join()
+            timer.join()
             assert signal.getsignal(signal.SIGINT) is handler
         gc.collect()
         assert blas_threads() == before
     finally:
         signal.signal(signal.SIGINT, own)
     assert hits > 30
+
+
+def interrupt_at(step, work):
+    """Run work with an interrupt at one step of the interpreter in the contexts; returns whether it came that far."""
+    count, before = 0, sys.gettrace()
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if pathlib.Path(frame.f_code.co_filename).name not in ("parallel.py", "contextlib.py"):
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        if event == "opcode" and count == step:
+            sys.settrace(None)
+            signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return count >= step
+
+
+def alone():
+    with one_blas_thread():
+        pass
+
+
+def threads():
+    with Threads(1) as some:
+        list(some.map(abs, [1]))
+
+
+@pytest.mark.parametrize("work", [alone, threads, one_blas_thread()(int)])
+def test_blas_has_its_threads_again_after_an_interrupt_at_every_step(work):
+    before, step = blas_threads(), 1
+    while interrupt_at(step, work):
+        assert not parallel._open, step
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        step += 1
+    assert step > 100
+    assert blas_threads() == before
 
 
 def test_a_context_that_is_never_left_lets_go_of_blas_with_its_object():

@@ -36,19 +36,16 @@ class Threads:
         if n_jobs == 0 or not (n_jobs is None or isinstance(n_jobs, numbers.Integral)):
             raise ValueError(f"n_jobs must be a number of threads such as 2, or -1 for all cores, got {n_jobs!r}.")
         self._n = joblib.effective_n_jobs(n_jobs)
-        self._release: Callable[[], Any] = lambda: None
+        self._hold: _Hold | None = None
 
     def __enter__(self) -> Threads:
         self._interrupts = _Interrupts()
         try:
             with _undisturbed():
-                # released by __exit__, or with the object, where an interrupt kept __exit__ from being called
-                release = weakref.finalize(self, _release_blas, _hold_blas())
-                release.atexit = False
-                self._release = release
+                self._hold = _Hold()
                 self._pool = ThreadPoolExecutor(self._n) if self._n > 1 else None
         except BaseException:
-            self._release()
+            self._hold = None
             self._interrupts.close()
             raise
         return self
@@ -59,7 +56,7 @@ class Threads:
                 self._pool.shutdown(cancel_futures=True)
         finally:
             with _undisturbed():
-                self._release()
+                self._hold = None
         self._interrupts.close()
 
     def map(self, function: Callable[[S], T], chunks: Iterable[S]) -> Iterator[T]:
@@ -134,15 +131,14 @@ def one_blas_thread() -> Iterator[None]:
     Products of matrices round otherwise with two threads than with one. With one, results have the same bits on any
     machine with the same libraries and instructions, whatever its number of cores. Work is shared by ``n_jobs``.
     """
-    number = None
+    hold = None
     try:
         with _undisturbed():
-            number = _hold_blas()
+            hold = _Hold()
         yield
     finally:
-        if number is not None:
-            with _undisturbed():
-                _release_blas(number)
+        with _undisturbed():
+            del hold
 
 
 class Finishing:
@@ -202,15 +198,20 @@ _limit: Any = None
 _numbers = itertools.count()
 
 
-def _hold_blas() -> int:
-    """Hold BLAS to one thread in the whole process; return what to release it by."""
-    global _limit
-    with _lock:
-        number = next(_numbers)
-        _open.add(number)
-        if _limit is None:
-            _limit = _blas().limit(limits=1, user_api="blas")
-        return number
+class _Hold:
+    """Hold BLAS to one thread in the whole process, until the object is gone.
+
+    So it ends even where an interrupt comes before the lines that would end it.
+    """
+
+    def __init__(self) -> None:
+        global _limit
+        with _lock:
+            number = next(_numbers)
+            _open.add(number)
+            weakref.finalize(self, _release_blas, number).atexit = False
+            if _limit is None:
+                _limit = _blas().limit(limits=1, user_api="blas")
 
 
 def _release_blas(number: int) -> None:

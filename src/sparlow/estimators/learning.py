@@ -40,6 +40,7 @@ Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 _VECTORS = 20_000  # views that the first dictionary is learned from
 _PASSES = 5  # passes over them
 _DIRECTIONS = 256  # leading directions of pooled codes that neighbours are searched in
+_UNIQUE = 1e-4  # curvature of the prior from which on codes do not depend on those they were started from
 _QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
 
 
@@ -310,11 +311,11 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
 
 def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
-    setup, objective, coded = learned.setup, learned.objective, now.coded
-    dtype = coded.samples.dtype
+    setup, objective = learned.setup, learned.objective
     curvature = setup.prior.constant_curvature(len(now.dictionary))
-    if curvature is not None and curvature.min() < 10 * np.finfo(dtype).eps:
-        coded = coded.samples.coded(now.dictionary)  # codes need not be unique: take those that new samples get
+    if len(learned.rows) > 1 and (curvature is None or curvature.min() < _UNIQUE):  # take the codes that new samples get
+        now = dataclasses.replace(now, coded=now.coded.samples.coded(now.dictionary))
+    coded, dtype = now.coded, now.coded.samples.dtype
     embedding = embedding_at(learned, now)
     Y = embedding(coded)
     if isinstance(embedding, Quadratic):  # what a small change of the mean features does to each component
