@@ -48,11 +48,11 @@ def test_the_rows_show_every_interruption_without_a_complaint():
 
 
 def test_the_rows_show_what_is_stated_of_the_fuzzer_and_of_forged_files():
-    for path, open_cases in ((fuzz.RESULTS, [18175]), (model_files.RESULTS, [])):
+    for path in (fuzz.RESULTS, model_files.RESULTS):
         rows = map(json.loads, path.read_text().splitlines())
-        assert [finding["case"] for row in rows for finding in row["findings"]] == open_cases
+        assert [finding["case"] for row in rows for finding in row["findings"]] == []
     rows = [json.loads(line) for line in fuzz.RESULTS.read_text().splitlines()]
-    assert len({row["first"] for row in rows}) == len(rows)
+    assert len({(row["seed"], row["first"]) for row in rows}) == len(rows)
     count = sum(row["cases"] for row in rows)
     files = [json.loads(line) for line in model_files.RESULTS.read_text().splitlines()]
     damages, forgeries = (sum(sum(row[what].values()) for row in files) for what in ("damage", "forgery"))

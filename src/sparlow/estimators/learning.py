@@ -313,7 +313,8 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective = learned.setup, learned.objective
     curvature = setup.prior.constant_curvature(len(now.dictionary))
-    if len(learned.rows) > 1 and (curvature is None or curvature.min() < _UNIQUE):  # take the codes that new samples get
+    if len(learned.rows) > 1 and (curvature is None or curvature.min() < _UNIQUE):
+        # the codes that new samples get
         now = dataclasses.replace(now, coded=now.coded.samples.coded(now.dictionary))
     coded, dtype = now.coded, now.coded.samples.dtype
     embedding = embedding_at(learned, now)
