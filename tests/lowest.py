@@ -8,7 +8,7 @@ import tomllib
 # what users install; the tools of development may be the newest
 EXTRAS = ("plots", "cli", "parquet", "tables", "distributed", "graphs", "images", "evidence")
 # newer Pythons need newer ones: these are the first that were built for them
-FIRST = {(3, 13): {"numpy": "2.1", "pandas": "2.2.3", "matplotlib": "3.9.2", "h5py": "3.12.1"}}
+FIRST = {(3, 13): {"pandas": "2.2.3", "matplotlib": "3.9.2", "h5py": "3.12.1"}}
 # newer versions warn of what the lowest matplotlib and the lowest scikit-learn call, and warnings are errors in tests
 OTHERS = ("pyparsing<3.3", "pytest<9.1")
 
