@@ -207,13 +207,9 @@ def check_model(model: Any, X: Any, y: Any, caught: list[Any], rng: Rng) -> None
         finite(Z, "the transform")
         embedding = getattr(model, "embedding_", None)
         if embedding is not None and not warned(caught):
-            single = embedding.dtype == np.float32
-            scale = np.abs(embedding).max()
-            lost = (1e-5 if single else 1e-13) * np.abs(
-                getattr(model, "_centre", 0.0)
-            ).max()  # where features are equal
-            off = np.abs(Z - embedding).max()
-            if off > (1e-2 if single else 1e-5) * scale + lost:
+            scale, off = np.abs(embedding).max(), np.abs(Z - embedding).max()
+            lost = np.abs(getattr(model, "_centre", 0.0)).max()  # where features are equal
+            if off > 100 * np.finfo(embedding.dtype).eps * (scale + lost):
                 raise FindingError(f"embedding_ differs from transform by {off:.2g}, its size is {scale:.2g}")
         if hasattr(model, "inverse_transform") and getattr(model, "views", None) is None:
             finite(model.inverse_transform(Z), "the inverse transform")
