@@ -277,9 +277,11 @@ def encode(
     A code is a function of its sample, the dictionary and the prior alone: with or without a start, alone or among
     other samples, its bits are the same. For the elastic net supports are exact, not to ``tol``, and the codes are
     computed from support and signs. Atoms on the edge of ∂g(0) to 1e-13·‖x‖ are decided on by a rule of their own. What
-    remains are samples that need singular systems (l2 = 0 and atoms that depend on one another): optimal codes are not
-    unique there. For priors with curvature, supports are exact to a thousandth of ``tol``, so that they may depend on
-    the start where a correlation is so close to the edge of ∂g(0).
+    remains are samples that need singular systems, as atoms in use depend on one another and l2 is zero or nearly
+    (below 1e-7; below 5e-5 for float32): optimal codes are not unique there, up to rounding. For other priors, supports
+    are exact to a thousandth of ``tol``, so that they may depend on the start where a correlation is so close to the
+    edge of ∂g(0), and codes are not unique where the prior has no curvature, as ``KLDivergence`` below its threshold.
+    The optimality gap is at most ``tol`` in all these cases, too, or a warning says so.
 
     Examples
     --------
