@@ -141,11 +141,53 @@ def test_the_model_keeps_what_it_says(name):
 
 def test_weights_tell_which_parts_an_embedding_has():
     assert plain(max_iter=0).fit(X, Y).weights_ == (1, 0)
-    assert small("pca", 4, max_iter=0).fit(X).weights_ == (1, 0)
     assert small(max_iter=0, views=Shifts(1)).fit(X, Y).weights_ == (1, 0)
     model = small(max_iter=0).fit(X, Y)
     assert model.weights_[0] in (0, 1)
     assert max(model.weights_) > 0
+
+
+def spread(Z):
+    """The deviation of all columns together."""
+    return np.sqrt(np.var(Z, axis=0).sum())
+
+
+@pytest.mark.parametrize("name", [name for name in cases.CRITERIA if name not in SUPERVISED])
+def test_without_labels_samples_deviate_twice_as_much_as_codes(name):
+    """The features are [φ, γx] with an orthonormal U; the paper's form has the codes alone."""
+    model = small(name, max_iter=0).fit(X)
+    codes, (alpha, gamma), U = model.encode(X).toarray(), model.weights_, model.projection_
+    assert alpha == 1
+    assert gamma * spread(UNIT) == pytest.approx(2 * spread(codes))
+    Z = np.hstack([codes, gamma * UNIT])
+    np.testing.assert_allclose(U.T @ U, np.eye(model.n_components_), atol=1e-8)
+    np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ U, atol=1e-8)
+    assert model.n_components_ == (len(model.dictionary_) + X.shape[1]) // 4
+    moved = small(name, max_iter=1).fit(X)  # the weights are those of the first dictionary
+    assert moved.weights_ == model.weights_
+    np.testing.assert_allclose(moved.transform(X), moved.embedding_, atol=1e-8)
+    assert plain(name, max_iter=1).fit(X).weights_ == (1, 0)
+    assert small(name, max_iter=0, views=Shifts(1)).fit(X).weights_ == (1, 0)
+    few = small(name, max_iter=0, normalize=False).fit(X[:, 20:24] + 0.1)
+    assert few.n_components_ == 4  # no more than a sample has features
+
+
+def test_weights_of_a_stream_are_those_of_a_fit():
+    model = small("pca", 5, max_iter=0).fit(X)
+    stream = small("pca", 5, dictionary=model.dictionary_).partial_fit(X)
+    codes = stream.encode(X).toarray()
+    assert stream.weights_[1] * spread(UNIT) == pytest.approx(2 * spread(codes), rel=0.05)  # codes of the first step
+    assert subspace_angles(stream.projection_, model.projection_).max() < 0.2
+
+
+def test_few_labels_have_ridges_of_their_own():
+    """Where nothing can be held out, the usual ridges are taken; codes get a larger one where most labels are missing."""
+    some = np.concatenate([np.flatnonzero(Y == c)[:2] for c in range(10)])
+    few = np.full(len(Y), -1)
+    few[some] = Y[some]
+    assert small("sda", max_iter=0).fit(X, few).ridges_ == embedding.FEW
+    assert small("sda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
+    assert small("lda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
 
 
 @pytest.mark.parametrize("name", SUPERVISED)

@@ -164,16 +164,25 @@ def test_predictions_of_semi_supervised_models_are_votes_of_labelled_samples(bui
 def test_images_come_back():
     """With all components the embedding loses nothing of the codes, so images come back as well as codes can tell."""
     options = {"n_atoms": 60, "prior": ElasticNet(0.01, 0.001)}
-    model = small("pca", 60, **options).fit(X)
+    model = plain("pca", 60, **options).fit(X)
     codes = model.encode(X_NEW)
     back = model.inverse_transform(model.transform(X_NEW))
     np.testing.assert_allclose(back, codes @ model.dictionary_, atol=1e-8)
     error = np.linalg.norm(back - cases.unit(X_NEW)) / np.sqrt(200)
     assert error < 0.4
-    few = small("pca", 5, **options).fit(X)
+    few = plain("pca", 5, **options).fit(X)
     assert np.linalg.norm(few.inverse_transform(few.transform(X_NEW)) - cases.unit(X_NEW)) / np.sqrt(200) > error
     with pytest.raises(ValueError, match="Z has 3 columns, but the embedding has 60"):
         model.inverse_transform(np.zeros((2, 3)))
+
+
+def test_images_come_back_better_with_samples_beside_the_codes():
+    errors = {}
+    for build in (small, plain):
+        model = build("pca", 30, n_atoms=30).fit(X)
+        back = model.inverse_transform(model.transform(X_NEW))
+        errors[build] = np.linalg.norm(back - cases.unit(X_NEW))
+    assert errors[small] < errors[plain]
 
 
 def test_the_mean_image_and_its_factors_come_back_from_whitened_embeddings(fitted):

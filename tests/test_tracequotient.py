@@ -274,6 +274,31 @@ def test_a_start_changes_the_way_not_the_end(r, lanczos):
     assert warm.n_iter <= 2 < cold.n_iter
 
 
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_the_iteration_of_low_rank_matrices_takes_few_turns(count):
+    """It starts from the ratio trace, ends when its speed says so, and what is then missing is below the tolerance."""
+    rng = np.random.default_rng(count)
+    T = rng.standard_normal((count, 60))
+    A, B = T.T @ T, pair(60)[1] + 0.1 * np.eye(60)
+    U = np.linalg.qr(scipy.linalg.eigh(A, B)[1][:, -count:])[0]
+    assert tracequotient._first_shift(A, B, count) == pytest.approx(quotient(A, B, U))
+    far = tracequotient.best_projection(A, B, count, np.linalg.qr(rng.standard_normal((60, count)))[0], tol=0)
+    for tol in (1e-3, 1e-6, 1e-10):
+        _, value, turns = tracequotient.best_projection(A, B, count, tol=tol)
+        assert turns < far[2]
+        assert abs(value - far[1]) <= tol * far[1]
+
+
+def test_the_next_gain_is_that_of_quadratic_convergence():
+    errors = [1e-1]
+    for _ in range(3):
+        errors.append(0.5 * errors[-1] ** 2)
+    gains = -np.diff(errors)
+    assert tracequotient._next_gain(gains[1], gains[0]) == pytest.approx(gains[2], rel=0.2)
+    for gain, before in ((1.0, np.inf), (1.0, 0.5), (0.0, 1.0), (np.inf, np.inf)):
+        assert tracequotient._next_gain(gain, before) == np.inf
+
+
 def test_arguments_are_left_as_they_are():
     A, B = pair(6)
     copies = A.copy(), B.copy()

@@ -34,6 +34,8 @@ Array = NDArray[Any]
 RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
+FEW = (2.0, 0.3)  # the same where most samples have no label
+BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
 WIDE = 48  # columns of a wide embedding
@@ -82,6 +84,21 @@ def block_weights(coded: Any, ridges: tuple[float, float]) -> tuple[tuple[float,
     if not np.isfinite(a):
         return (0.0, 1.0), b
     return (1.0, float(np.sqrt(a / b)) if np.isfinite(b) else 0.0), a
+
+
+def weights_beside(codes: float, samples: float) -> tuple[float, float]:
+    """Return the weights (1, γ) with which samples deviate twice as much as their codes, from the variances of both.
+
+    Without labels nothing chooses the weights. Samples keep distances, codes tell apart what is near.
+    """
+    return 1.0, BESIDE * float(np.sqrt(codes / max(samples, np.finfo(float).tiny)))
+
+
+def variances(coded: Any) -> tuple[float, float]:
+    """Return the variance of all codes together, and of all features of the samples."""
+    parts = (coded.weighted(weights) for weights in ((1.0, 0.0), (0.0, 1.0)))
+    codes, samples = (part.shape[0] * _variance_of_one(part) for part in parts)
+    return codes, samples
 
 
 def _variance_of_one(rows: Rows) -> float:
@@ -281,7 +298,7 @@ def _centred_gram(rows: Rows) -> Array:
     return K
 
 
-def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float]:
+def choose_ridges(found: dict[tuple[float, float], Array], usual: tuple[float, float] = USUAL) -> tuple[float, float]:
     """Return the pair nearest to the usual one among those that the best does not beat by more than chance.
 
     ``found`` has an outcome of each held-out sample for each pair. A pair is judged together with its neighbours on the
@@ -292,7 +309,7 @@ def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float
         return RIDGES.index(ridges[0]), RIDGES_BESIDE.index(ridges[1])
 
     def distance(ridges: tuple[float, float]) -> float:
-        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(USUAL)).sum())
+        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(usual)).sum())
 
     smooth = {}
     for ridges in found:

@@ -29,7 +29,7 @@ from .coded import Coded, Rows, Samples, code
 from .coding import Coder
 from .criteria import LDA, MVR, PCA, Criterion
 from .criteria.balance import pair_weights
-from .embedding import USUAL, Numerator, ratio_trace
+from .embedding import USUAL, Numerator, ratio_trace, weights_beside
 from .graphs import Structure
 from .labels import Labels
 from .manifolds import Spheres
@@ -304,7 +304,7 @@ class Stream:
         """Return ∂J/∂D (r, m) at the best U for the sums, estimated from a batch."""
         plain = Scatters(moments, self.kind)
         A, B, ridge = self._with_ridge(plain)
-        U = best_projection(A, B, self.n_components, self._start(A), _PROJECTION)[0]
+        U = best_projection(A, B, min(self.n_components, len(A)), self._start(A), _PROJECTION)[0]
         if self.scale is None:
             self.scale = abs(float(np.vdot(U, A @ U)) / float(np.vdot(U, B @ U)))
         scatters = self._balanced(plain, U, A, B)
@@ -423,6 +423,13 @@ class Stream:
         n, mean = self.moments.seen, self.moments.mean
         second = np.diag(self.moments.second) / self.moments.weight - mean**2
         variances = [max(float(block.sum()) / n, np.finfo(float).tiny) for block in (second[:r], second[r:])]
+        if self.kind == "variance":
+            weights = weights_beside(*variances)
+            scale = np.repeat(weights, (r, len(mean) - r))
+            A = Scatters(self.moments, self.kind).rest() * scale[:, None] * scale
+            ridge = self.shrinkage * float(np.trace(A)) * len(A) / r
+            U = best_projection(A, (np.trace(A) + ridge) * np.eye(len(A)), self.n_components)[0]
+            return canonical(A, U), weights, ridge, mean * scale
         a, b = USUAL[0] * variances[0], USUAL[1] * variances[1]
         weights = (1.0, float(np.sqrt(a / b)))
         scale = np.repeat(weights, (r, len(mean) - r))

@@ -258,9 +258,9 @@ def begin(
 ) -> tuple[Objective, Evaluation]:
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
-    The ridge of B is given, or ``shrinkage`` · tr(B)/w on the scale of B at the first codes. The regularizers are
-    scaled by the first quotient. ``start`` are the samples coded at D, if that has been done, and where no step is to
-    be made any projection, which is then not solved for.
+    The ridge of B is given, or ``shrinkage`` · tr(B)/r on the scale of B at the first codes, r the number of codes. The
+    regularizers are scaled by the first quotient. ``start`` are the samples coded at D, if that has been done, and
+    where no step is to be made any projection, which is then not solved for.
     """
     with Threads(1):
         coded, U = start or (samples.coded(D), None)
@@ -272,7 +272,8 @@ def begin(
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
-                ridge = quotient.ridge + shrinkage * float(np.trace(B)) / len(B)
+                codes = samples.views.width(len(D))  # samples beside them do not change it
+                ridge = quotient.ridge + shrinkage * float(np.trace(B)) / min(codes, len(B))
             B[np.diag_indices_from(B)] += ridge - quotient.ridge
             used = coded.used if basis is None else np.ones(len(B), bool)
             U = _expanded(_project(A, B, used, n_components, None, 1e-10), basis)

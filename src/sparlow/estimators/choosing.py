@@ -16,6 +16,7 @@ from ..coded import Coded, Samples
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
+    FEW,
     FLAT,
     PAIRS,
     POOLED,
@@ -54,6 +55,7 @@ _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _WORTH = 0.01  # what further columns must add to the accuracy
+_FEW = 0.5  # share of labelled samples below which labels are few
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _ENDED = ("interrupted", "stopped by callback")
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
@@ -71,10 +73,10 @@ def learn_model(
     checkpoint = _checkpoint(setup, samples, labels)
     known = None if checkpoint is None else checkpoint.chosen
     trials = Trial.several(setup, samples, labels, rng) if known is None else []
-    choice = Choice(USUAL if setup.views.whole else POOLED)
+    choice = _usual(setup, labels)
     fitted: dict[str, Any] = {}
     if trials:
-        choice, fitted = _choose(setup, trials, tell)
+        choice, fitted = _choose(setup, trials, choice, tell)
         if fitted.get("stop_reason_") in _ENDED:
             return fitted
         tell = None if setup.stopping is not None else tell
@@ -98,14 +100,21 @@ def learn_model(
     return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
-def _choose(setup: Setup, trials: list[Trial], tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
-    """Return the choice, and the fitted attributes of the last model on the way."""
-    start = Choice(USUAL if setup.views.whole else POOLED)
+def _usual(setup: Setup, labels: Labels) -> Choice:
+    """Return what is chosen where held-out samples do not say otherwise."""
+    if not setup.views.whole:
+        return Choice(POOLED)
+    few = labels.known is not None and np.mean(labels.known) < _FEW
+    return Choice(FEW if few else USUAL)
+
+
+def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
+    """Return the choice, and the fitted attributes of the last model on the way; ``start`` wins ties."""
     if setup.whiten and setup.views.whole:
         pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
         tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
         found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-        start = Choice(choose_ridges(found))
+        start = Choice(choose_ridges(found, start.ridges))
         if all(trial.may_be_wide for trial in trials):
             room = all(trial.has_room(FLAT) for trial in trials)
             options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]

@@ -126,6 +126,7 @@ def _setup_of(
         mu_proximity=nearness if solver.mu_proximity is None else solver.mu_proximity,
         shrinkage=criterion.usual_shrinkage if criterion.shrinkage is None else criterion.shrinkage,
         whiten=model.embedding != "orthonormal" and criterion.supervision != "none",
+        beside=model.embedding != "orthonormal" and criterion.supervision == "none" and views.whole,
         order=_order(model, criterion, labels),
         seed=seed,
         fixed_seed=seed if isinstance(model.random_state, Integral) else None,

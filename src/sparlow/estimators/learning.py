@@ -23,7 +23,7 @@ from ..criteria import Criterion
 from ..criteria.base import bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import USUAL, Embedding, block_weights, whitened
+from ..embedding import USUAL, Embedding, block_weights, variances, weights_beside, whitened
 from ..labels import UNLABELLED, Labels
 from ..optimize import State
 from ..priors import Prior
@@ -61,6 +61,7 @@ class Setup:
     mu_proximity: float
     shrinkage: float
     whiten: bool  # whether the embedding is that of the ratio trace
+    beside: bool  # whether samples stand beside their codes where it is not
     order: int | None  # of the embedding, 1 or 2; None chooses
     seed: int
     n_jobs: int | None
@@ -80,6 +81,15 @@ def n_components_of(criterion: Criterion, given: int | None, n_features: int, la
             f"({because}). Choose n_components={most} or less."
         )
     return int(given)
+
+
+def components_beside(setup: Setup, samples: Any, n_atoms: int, labels: Labels) -> int:
+    """Return the number of components of codes with samples beside them; by default no more than a sample has features.
+
+    ``samples`` are those with the weights of both.
+    """
+    count = n_components_of(setup.criterion, setup.n_components, samples.width(n_atoms), labels, "atoms")
+    return min(count, samples.shape[1]) if setup.beside and setup.n_components is None else count
 
 
 def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
@@ -178,7 +188,10 @@ def learn_from(
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
-    count = n_components_of(setup.criterion, setup.n_components, samples.width(len(D)), labels, "atoms")
+    elif setup.beside:
+        weights = weights_beside(*variances(coded))
+        samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
+    count = components_beside(setup, samples, len(D), labels)
     steps = steps if samples.weights[0] else 0
     embedding: Embedding | Quadratic | None = None
     U: Array | None = None

@@ -14,7 +14,7 @@ from ..embedding import USUAL, Embedding
 from ..labels import Labels, joined
 from ..online import Stream, indicators, kind_of
 from ..parts import DRAWN, Parts
-from .learning import Setup, factors_of, first_dictionary, n_components_of, regress
+from .learning import Setup, components_beside, factors_of, first_dictionary, regress
 
 Array = NDArray[Any]
 
@@ -32,14 +32,16 @@ def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
         n_targets = len(labels.classes)
     elif labels.targets is not None:
         n_targets = labels.targets.shape[1]
+    beside = dataclasses.replace(samples, weights=(1.0, float(setup.beside)))
+    count = components_beside(setup, beside, len(D), labels)
     return Stream(
         criterion=setup.criterion,
         kind=kind,
         prior=setup.prior,
         dictionary=D,
-        n_components=n_components_of(setup.criterion, setup.n_components, len(D), labels, "atoms"),
+        n_components=count,
         n_targets=n_targets,
-        beside=setup.whiten,
+        beside=setup.whiten or setup.beside,
         shrinkage=setup.shrinkage,
         mu_coherence=setup.solver.mu_coherence,
         mu_proximity=setup.mu_proximity,
@@ -140,7 +142,7 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
         "n_atoms_": len(D),
         "weights_": weights,
         "ridge_": ridge,
-        "ridges_": USUAL if stream.beside else (np.nan, np.inf),
+        "ridges_": USUAL if setup.whiten else (np.nan, np.inf),
         "mu_proximity_": stream.mu_proximity,
         "shrinkage_": stream.shrinkage,
         "criterion_": stream.criterion,
