@@ -31,6 +31,13 @@ def plain(criterion="lda", n_components=None, **options):
     return small(criterion, n_components, **{"embedding": "orthonormal", "early_stopping": False} | options)
 
 
+def features_of(model):
+    """The features of the training samples: codes, and samples beside them where the model has both."""
+    alpha, gamma = model.weights_
+    codes = [alpha * model.encode(X).toarray()] if alpha else []
+    return np.hstack(codes + ([gamma * UNIT] if gamma else []))
+
+
 def linear_data(seed=0):
     """Samples in ten dimensions and two targets that are linear in them."""
     rng = np.random.default_rng(seed)

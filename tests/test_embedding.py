@@ -27,7 +27,7 @@ from sparlow.embedding import (
 from sparlow.priors import ElasticNet
 from sparlow.views import Shifts
 from tests import cases
-from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, labels_for, plain, small
+from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, features_of, labels_for, plain, small
 
 N, M, R = 90, 12, 20
 SUPERVISED = [name for name in cases.CRITERIA if cases.CRITERIA[name].supervision != "none"]
@@ -128,8 +128,7 @@ def test_an_infinite_ridge_leaves_a_part_out(n):
 def test_the_model_keeps_what_it_says(name):
     """W of a fitted model is orthonormal in its denominator, for the features and the ridge that it reports."""
     model = small(name, 4, max_iter=1, prior=ElasticNet(0.1, 0.1)).fit(X, labels_for(name))
-    alpha, gamma = model.weights_
-    Z = np.hstack(([alpha * model.encode(X).toarray()] if alpha else []) + ([gamma * UNIT] if gamma else []))
+    Z = features_of(model)
     assert Z.shape[1] == len(model.projection_)
     W = model.projection_
     np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ W, atol=1e-6 * np.abs(model.embedding_).max())
@@ -159,7 +158,7 @@ def test_without_labels_samples_deviate_twice_as_much_as_codes(name):
     codes, (alpha, gamma), U = model.encode(X).toarray(), model.weights_, model.projection_
     assert alpha == 1
     assert gamma * spread(UNIT) == pytest.approx(2 * spread(codes))
-    Z = np.hstack([codes, gamma * UNIT])
+    Z = features_of(model)
     np.testing.assert_allclose(U.T @ U, np.eye(model.n_components_), atol=1e-8)
     np.testing.assert_allclose(model.embedding_, (Z - Z.mean(axis=0)) @ U, atol=1e-8)
     assert model.n_components_ == (len(model.dictionary_) + X.shape[1]) // 4
@@ -181,8 +180,8 @@ def test_weights_of_a_stream_are_those_of_a_fit():
 
 
 def test_few_labels_have_ridges_of_their_own():
-    """Where nothing can be held out, the usual ridges are taken; codes get a larger one where most labels are missing."""
-    some = np.concatenate([np.flatnonzero(Y == c)[:2] for c in range(10)])
+    """Where nothing can be held out, ridges are the usual ones; that of codes is larger if most labels are missing."""
+    some = np.concatenate([np.flatnonzero(Y == label)[:2] for label in range(10)])
     few = np.full(len(Y), -1)
     few[some] = Y[some]
     assert small("sda", max_iter=0).fit(X, few).ridges_ == embedding.FEW

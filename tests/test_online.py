@@ -9,7 +9,7 @@ import sklearn
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from sparlow import DictionaryLearner, SparLow, criteria, online
+from sparlow import DictionaryLearner, SparLow, criteria, online, problem
 from sparlow.coded import Rows, Samples
 from sparlow.estimators import streaming
 from sparlow.labels import Labels
@@ -50,6 +50,7 @@ def stream(name, D, labels, components=2, **options):
 @pytest.mark.parametrize("name", KINDS)
 def test_one_batch_of_everything_is_one_step_of_steepest_ascent(name, monkeypatch):
     monkeypatch.setattr(online, "_PROJECTION", 1e-12)
+    monkeypatch.setattr(problem, "_PROJECTION", 1e-12)
     X, labels, T, D = batch(name)
     running = stream(name, D, labels)
     running.update(X, T, np.ones(N, bool))

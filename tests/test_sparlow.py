@@ -16,7 +16,7 @@ from sparlow.priors import ElasticNet
 from sparlow.problem import METHODS
 from sparlow.solvers import Solver
 from tests import cases
-from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, labels_for, plain, small
+from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, features_of, labels_for, plain, small
 from tests.test_graphs import scatters
 
 
@@ -81,9 +81,9 @@ def test_history_tells_each_step_and_the_cost_never_falls(name, method):
 def test_the_last_quotient_is_that_of_the_fitted_model():
     model = small(PCA(shrinkage=0), 5, max_iter=3).fit(X)
     assert model.quotient(X) == pytest.approx(model.history_["quotient"][-1], rel=1e-6)
-    codes = model.encode(X).toarray()
+    features = features_of(model)
     U = model.projection_
-    centred = codes - codes.mean(axis=0)
+    centred = features - features.mean(axis=0)
     assert model.quotient(X) == pytest.approx(np.sum((centred @ U) ** 2) / np.sum(centred**2) / 5, rel=1e-9)
 
 
@@ -94,8 +94,8 @@ def test_quotient_is_without_shrinkage(name):
     for model in (small(criterion, 4), TraceQuotient(criterion, 4)):
         model.fit(X)
         joint = isinstance(model, SparLow)
-        samples, codes = (UNIT, model.encode(X).toarray()) if joint else (X, X - X.mean(axis=0))
-        A, B = model.criterion_.bind(samples).matrices(Rows(codes))
+        samples, features = (UNIT, features_of(model)) if joint else (X, X - X.mean(axis=0))
+        A, B = model.criterion_.bind(samples).matrices(Rows(features))
         U = model.projection_
         top, bottom = np.trace(U.T @ A @ U), np.trace(U.T @ B @ U)
         assert model.quotient(X) == pytest.approx(top / bottom, rel=1e-9)
@@ -107,7 +107,7 @@ def test_quotient_is_without_shrinkage(name):
 def test_projection_is_canonical():
     model = small("pca", 5, max_iter=2).fit(X)
     U = model.projection_
-    centred = model.encode(X).toarray()
+    centred = features_of(model)
     centred = centred - centred.mean(axis=0)
     core = U.T @ centred.T @ centred @ U
     np.testing.assert_allclose(core, np.diag(np.diag(core)), atol=1e-8 * core[0, 0])
