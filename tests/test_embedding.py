@@ -181,7 +181,7 @@ def test_weights_of_a_stream_are_those_of_a_fit():
 
 def test_few_labels_have_ridges_of_their_own():
     """Where nothing can be held out, ridges are the usual ones; that of codes is larger if most labels are missing."""
-    some = np.concatenate([np.flatnonzero(Y == label)[:2] for label in range(10)])
+    some = np.concatenate([np.flatnonzero(label == Y)[:2] for label in range(10)])
     few = np.full(len(Y), -1)
     few[some] = Y[some]
     assert small("sda", max_iter=0).fit(X, few).ridges_ == embedding.FEW

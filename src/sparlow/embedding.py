@@ -9,6 +9,9 @@ so that the denominator of the criterion, the scatter within classes for lda, is
 features are [φ(x), x], each part with a ridge of its own: with an infinite ridge on the codes it is the classical
 method on the samples. A wide embedding has further columns: those of the largest total variance among the directions
 that are left, with WᵀBW = I too. It is a regularised Mahalanobis metric, for classes of more than one mode.
+
+Without labels there is nothing to choose ridges by. The features are then [φ(x), γx] with a fixed weight, and U is that
+of the trace quotient.
 """
 
 from __future__ import annotations

@@ -223,8 +223,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--embedding",
         choices=["auto", "whitened", "quadratic", "orthonormal"],
         default="auto",
-        help="whitened weighs directions by the scatter within classes; orthonormal is the paper's; default: whitened "
-        "where there are labels",
+        help="whitened weighs directions by the scatter within classes; orthonormal is the paper's, for codes alone; "
+        "default: whitened where there are labels",
     )
 
 

@@ -69,7 +69,7 @@ class Criterion(ABC):
     Parameters
     ----------
     shrinkage : float, optional
-        Multiple of tr(B)/w that is added to the diagonal of B.
+        Multiple of tr(B)/r that is added to the diagonal of B, r the number of codes.
 
     """
 

@@ -70,8 +70,8 @@ class SparLow(CallbackSupportMixin, Projector):
         unlabelled samples), or an object with parameters such as ``sparlow.criteria.MFA(k_within=5)``.
     n_components : int, optional
         Dimension l of the embedding. By default classes − 1 where there are classes, the number of independent targets
-        for mvr and smvr, and at most 48 for the others. Where more columns are better on held-out samples by a point
-        and more than chance, there are up to 48 for classes, too.
+        for mvr and smvr, and at most 48 for the others, no more than a sample has features. Where more columns are
+        better on held-out samples by a point and more than chance, there are up to 48 for classes, too.
     n_atoms : int, optional
         Number of atoms r; by default chosen from the data.
     prior : Prior, optional
@@ -97,8 +97,8 @@ class SparLow(CallbackSupportMixin, Projector):
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples, and with further columns where these help. "quadratic", for lda:
         discriminant analysis of all products of two features. "orthonormal": the paper's U for the codes alone. "auto"
-        is "orthonormal" for criteria without labels, "whitened" or "quadratic", whichever is better on held-out
-        samples, for lda with patches, and "whitened" elsewhere.
+        is "whitened" or "quadratic", whichever is better on held-out samples, for lda with patches, and "whitened"
+        elsewhere. Criteria without labels have an orthonormal U for the features [φ(x), γx] instead.
     normalize : "auto" or bool, default="auto"
         Scale samples to unit norm first. "auto" also standardises the columns before, where few of them hold nearly all
         of the variance, as in tables of unlike units.
