@@ -413,12 +413,14 @@ def test_checkpoints_of_another_fit_are_refused(digits, tmp_path):
     data, y = digits
     path = tmp_path / "fit.npz"
 
-    def fit(data, y, **options):
-        solver = Solver(checkpoint=path)
-        return SparLow(n_atoms=30, max_iter=1, random_state=0, solver=solver, early_stopping=False, **options).fit(
-            data, y
-        )
+    def fit(data, y, criterion="lda", **options):
+        options |= {"n_atoms": 30, "max_iter": 1, "random_state": 0, "early_stopping": False}
+        return SparLow(criterion, solver=Solver(checkpoint=path), **options).fit(data, y)
 
+    fit(data, y, "pca")
+    with pytest.raises(ValueError, match="another fit: the settings differ"):
+        fit(data, y, "pca", embedding="orthonormal")  # codes alone
+    path.unlink()
     fit(data, y)
     with pytest.raises(ValueError, match="another fit: the settings differ"):
         fit(data, y, n_components=3)

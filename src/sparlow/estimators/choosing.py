@@ -311,8 +311,8 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
         return None
     solver = dataclasses.replace(setup.solver, checkpoint=None)
     settings = [setup.criterion, setup.n_components, setup.n_atoms, setup.dictionary, setup.prior, solver]
-    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.order, setup.fixed_seed, setup.stopping]
-    settings += [*setup.views.description(), setup.max_iter if setup.stopping else None]
+    settings += [setup.mu_proximity, setup.shrinkage, setup.whiten, setup.beside, setup.order, setup.fixed_seed]
+    settings += [setup.stopping, *setup.views.description(), setup.max_iter if setup.stopping else None]
     key = {
         "samples": digest_of_samples(samples),
         "labels": digest(labels.bound, labels.weights),
