@@ -107,6 +107,15 @@ def test_joint_learning_with_weights_is_that_of_repeated_samples(name, method):
     assert np.abs(ours.dictionary_ - plain.dictionary_).max() > 1e-3
 
 
+def test_samples_beside_their_codes_deviate_by_their_weights():
+    options = {"dictionary": cases.unit(np.random.default_rng(1).normal(size=(9, 6))), "prior": ElasticNet(0.05, 0.1)}
+    ours = SparLow("pca", 2, max_iter=2, **options).fit(X, sample_weight=TIMES / 7)
+    theirs, plain = (SparLow("pca", 2, max_iter=2, **options).fit(X[rows]) for rows in (AGAIN, np.arange(40)))
+    assert ours.weights_ == pytest.approx(theirs.weights_, rel=1e-9)
+    assert ours.weights_ != pytest.approx(plain.weights_, rel=1e-4)
+    np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-5)
+
+
 def test_weights_reach_a_model_of_defaults_and_its_pipeline():
     heavy = np.where(digits.Y < 5, 10.0, 1.0)
     plain, weighted = digits.small(max_iter=0), digits.small(max_iter=0)

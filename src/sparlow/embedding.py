@@ -90,18 +90,20 @@ def block_weights(coded: Any, ridges: tuple[float, float]) -> tuple[tuple[float,
 
 
 def weights_beside(codes: float, samples: float) -> tuple[float, float]:
-    """Return the weights (1, γ) with which samples deviate twice as much as their codes, from the variances of both.
+    """Return the weights (1, γ) with which samples deviate twice as much as their codes, from variances of both.
 
     Without labels nothing chooses the weights. Samples keep distances, codes tell apart what is near.
     """
     return 1.0, BESIDE * float(np.sqrt(codes / max(samples, np.finfo(float).tiny)))
 
 
-def variances(coded: Any) -> tuple[float, float]:
-    """Return the variance of all codes together, and of all features of the samples."""
-    parts = (coded.weighted(weights) for weights in ((1.0, 0.0), (0.0, 1.0)))
-    codes, samples = (part.shape[0] * _variance_of_one(part) for part in parts)
-    return codes, samples
+def variances(coded: Any, weights: Array | None = None) -> tuple[float, float]:
+    """Return the variance of all codes together, and of all features of the samples, which may have weights (n,)."""
+    codes, samples = coded.weighted((1.0, 0.0)), coded.weighted((0.0, 1.0))
+    if weights is None:
+        return _variance_of_one(codes), _variance_of_one(samples)
+    S = centring(len(weights), weights)
+    return float(np.trace(codes.form(S))), float(np.trace(samples.form(S)))
 
 
 def _variance_of_one(rows: Rows) -> float:

@@ -189,7 +189,7 @@ def learn_from(
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
     elif setup.beside:
-        weights = weights_beside(*variances(coded))
+        weights = weights_beside(*variances(coded, labels.weights))
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
     count = components_beside(setup, samples, len(D), labels)
     steps = steps if samples.weights[0] else 0
