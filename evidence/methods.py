@@ -168,6 +168,11 @@ def nca(given: MethodInput) -> Any:
     return ReducedNCA(min(50, len(np.unique(given.y)) - 1), max_iter=50, random_state=given.seed)
 
 
+def spreading(given: MethodInput) -> Any:
+    """Return scikit-learn's label spreading over the graph of neighbours."""
+    return LabelSpreading(kernel="knn", max_iter=300, n_jobs=given.threads)
+
+
 def quotient(criterion: str) -> Callable[[MethodInput], Any]:
     """Return the classical method of a criterion."""
 
@@ -225,8 +230,11 @@ def model(criterion: str, sequential: bool = False) -> Method:
     return method
 
 
-def today(criterion: str, local: bool = False) -> Method:
-    """Return SparLow with the library's present defaults, embeddings of unit norm; ``local`` with codes of patches."""
+def today(criterion: str, local: bool = False, decides: bool = False) -> Method:
+    """Return SparLow with the library's present defaults, embeddings of unit norm; ``local`` with codes of patches.
+
+    One that ``decides`` classifies by its own ``predict``.
+    """
 
     def method(given: MethodInput) -> MethodOutput:
         _refuse_single_labels(criterion, given.y)
@@ -238,16 +246,20 @@ def today(criterion: str, local: bool = False) -> Method:
         began = time.perf_counter()
         estimator.fit(given.X, labels)
         seconds = {"tuning": 0.0, "fit": time.perf_counter() - began}
+        found = {"n_atoms": len(estimator.dictionary_), "n_iter": estimator.n_iter_}
+        found |= {"n_components": estimator.embedding_.shape[1], "ridges": str(estimator.ridges_)}
+        if decides:
+            predicted = estimator.predict(given.X_test)
+            return MethodOutput(predicted=predicted, parameters={**options, **found}, seconds=seconds)
         train, test = (normalize(Z) for Z in (own_embedding(estimator, given.X), estimator.transform(given.X_test)))
-        found = {"n_atoms": len(estimator.dictionary_), "n_components": train.shape[1], "n_iter": estimator.n_iter_}
         return MethodOutput(train, test, labels=given.y, parameters={**options, **found}, seconds=seconds)
 
     return method
 
 
-def scattered(build: Callable[[MethodInput], Any], grid: Mapping[str, Any]) -> Method:
+def scattered(build: Callable[[MethodInput], Any], grid: Mapping[str, Any], note: str = "") -> Method:
     """Return the method of an estimator on 500 principal components of logarithms of scattering coefficients."""
-    on_rows = of_estimator(build, grid)
+    on_rows = of_estimator(build, grid, note)
 
     def method(given: MethodInput) -> MethodOutput:
         fixed = Scattering(log=True, shape=_one_shape(given), n_jobs=given.threads)
@@ -362,6 +374,8 @@ _LDA_GRID = {"shrinkage": ["auto", 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
 _SHRINKAGE = [0.1, 1.0, 10.0, 100.0, 1000.0]  # multiples of the mean diagonal: faces bear much of it
 _FEW_LABELS = [0.03, 0.3, 3.0, 30.0, 300.0]
 _GRAPH = {"k": [5, 10, 20]}
+_SPREADING = {"n_neighbors": [7, 10, 20], "alpha": [0.05, 0.2, 0.8, 0.99]}
+_BY_GRAPH = "scikit-learn's LabelSpreading; test samples by their neighbours in the training graph"
 
 
 def _criteria(name: str, **grid: Any) -> list[Any]:
@@ -402,11 +416,7 @@ METHODS: dict[str, Method] = {
         lambda p: LapRLS(n_jobs=p.threads),
         {"width": [0.5, 1.0, 2.0], "gamma_A": [1e-5, 1e-3], "gamma_I": [0.1, 1.0, 10.0]},
     ),
-    "LGC": of_estimator(
-        lambda p: LabelSpreading(kernel="knn", max_iter=300, n_jobs=p.threads),
-        {"n_neighbors": [7, 10, 20], "alpha": [0.05, 0.2, 0.8, 0.99]},
-        "scikit-learn's LabelSpreading; test samples by their neighbours in the training graph",
-    ),
+    "LGC": of_estimator(spreading, _SPREADING, _BY_GRAPH),
     "SRC": of_estimator(lambda p: SRC(random_state=p.seed, n_jobs=p.threads), {"l1": [0.001, 0.01, 0.05]}),
     "LC-KSVD": of_estimator(
         lambda p: LCKSVD(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.001, 0.1, 1.0], "n_nonzero": [30, 60]}
@@ -428,10 +438,12 @@ METHODS: dict[str, Method] = {
     "LSc": of_estimator(lambda p: lsc(random_state=p.seed, n_jobs=p.threads)),
     "scattering + PCA": scattered(pca, _DIMENSIONS),
     "scattering + LDA": scattered(lda, {"shrinkage": [0.03, 0.1, 0.3]}),
+    "scattering + LGC": scattered(spreading, _SPREADING, _BY_GRAPH),
     "local PCA-SparLow": today("pca", local=True),
     "local LDA-SparLow": today("lda", local=True),
     "local SDA-SparLow": today("sda", local=True),
     "present LDA-SparLow": today("lda"),
+    "present LDA-SparLow decision": today("lda", decides=True),
     "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
     "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),
     "LLC": of_estimator(lambda p: llc(random_state=p.seed, n_jobs=p.threads)),
@@ -477,5 +489,6 @@ WITHOUT_CHANCE = frozenset(
         "LDA decision",
         "scattering + PCA",
         "scattering + LDA",
+        "scattering + LGC",
     )
 )

@@ -35,7 +35,7 @@ FISHER = functools.partial(fisher_features, 0, random_state=0)
 TEACHERS = {"scenes15": "caltech256", "caltech101": "caltech256", "caltech256": "caltech101"}  # of the mixtures
 _TAUGHT = 4  # pictures of each class of the other set
 _PIECE = 1000  # pictures whose Fisher vectors are one file
-_VERSION = 1  # of the recipes: raise it where the same pictures come to have other components
+_VERSION = 2  # of the recipes: raise it where the same pictures come to have other components
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,15 @@ def fisher(
         train, test = np.arange(count), np.arange(count, len(products))
     else:
         products = fisher_products(data, folder)
+    return components_of(products, train, test, max(2 * len(train) // 3, 1))
+
+
+def components_of(products: Array, train: Array, test: Array, count: int) -> tuple[Array, Array]:
+    """Return principal components of unit norm, learned from the rows ``train`` of a set with these products."""
     K, mean = products[np.ix_(train, train)].astype(float), products[:, train].mean(axis=1, dtype=float)
     grand = mean[train].mean()
     values, vectors = np.linalg.eigh(K - mean[train] - mean[train][:, None] + grand)
-    kept = np.argsort(values)[::-1][: max(2 * len(train) // 3, 1)]
+    kept = np.argsort(values)[::-1][:count]
     axes = vectors[:, kept] / np.sqrt(values[kept])
     rows = np.concatenate([train, test])
     centred = products[np.ix_(rows, train)].astype(float) - mean[rows][:, None] - mean[train] + grand

@@ -213,6 +213,31 @@ def test_power_norm_takes_roots_and_gives_levels_and_their_cells_the_same_norm()
     np.testing.assert_allclose(row, np.array(cells) * np.sqrt([[0.5], *[[0.125]] * 4]), rtol=1e-5)
 
 
+def test_intra_norm_gives_gaussians_cells_and_weighted_levels_their_norms():
+    coder = mixture(mixture_of_three(), 3, 2, 10, 0)
+    positions = np.random.default_rng(1).random((40, 2)) * 9
+    bag = Bag(coder(mixture_of_three(40)), positions, (10, 10))
+    plain, weighted = (
+        SpatialPyramid((1, 2), "mean", norm="intra", level_weights=weights, sparse_output=False)
+        .fit_transform([bag])
+        .reshape(5, 3, 4)
+        for weights in (None, "match")
+    )
+    sums = SpatialPyramid((1, 2), "mean", sparse_output=False).fit_transform([bag]).reshape(5, 3, 4)
+    roots = np.sign(sums) * np.sqrt(np.abs(sums))
+    norms = np.linalg.norm(roots, axis=2, keepdims=True)
+    expected = roots / np.maximum(norms, 1e-30)
+    expected /= np.sqrt(np.sum(norms > 0, axis=1, keepdims=True))
+    np.testing.assert_allclose(plain, expected * np.sqrt([0.5, *[0.125] * 4])[:, None, None], atol=1e-5)
+    np.testing.assert_allclose(weighted, plain, atol=1e-6)  # two levels: a half each
+    three = SpatialPyramid((1, 2, 4), "mean", norm="intra", level_weights="match", sparse_output=False)
+    cells = np.sum(three.fit_transform([bag]).reshape(21, -1) ** 2, axis=1)
+    np.testing.assert_allclose(cells, np.repeat([1 / 4, 1 / 16, 1 / 32], [1, 4, 16]) * (cells > 0), rtol=1e-5)
+    assert np.all(cells[:5] > 0)
+    with pytest.raises(ValueError, match='coding="fisher"'):
+        SpatialPyramid(norm="intra").fit_transform([random_codes()])
+
+
 def test_fisher_scores_are_summed_over_cells():
     X = mixture_of_three(40)
     positions = np.random.default_rng(1).random((40, 2)) * 9

@@ -80,6 +80,7 @@ def _fisher(setting: Setting, panel: str = "") -> list[Entry]:
         ("linear SVM", {"C": 10.0}),
         ("LDA decision", {"shrinkage": 0.15}),
         ("LDA", {"shrinkage": 0.15}),
+        ("present LDA-SparLow decision", {}),
         ("present LDA-SparLow", {}),
     )
     return [Entry(m, where, o, panel=panel, label=f"{m}, Fisher vectors", open=LATER) for m, o in rows]

@@ -227,7 +227,7 @@ def _fig5c() -> tuple[Entry, ...]:
             entries.append(Entry(method, Setting("usps", labels=labels), options, printed, x=labels))
         spread = Entry("SDA-SparLow", Setting("usps", labels=labels), {"spread": True}, x=labels, label=_SPREAD)
         entries.append(spread)
-        local, setting = ("local SDA-SparLow", "scattering + LDA"), Setting("usps", labels=labels)
+        local, setting = ("local SDA-SparLow", "scattering + LDA", "scattering + LGC"), Setting("usps", labels=labels)
         entries += [Entry(method, setting, {}, x=labels, open=LATER) for method in local]
     return tuple(entries)
 

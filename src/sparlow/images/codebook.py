@@ -70,7 +70,7 @@ class Codebook(TransformerMixin, BaseEstimator):
             Words are the centres of a mixture of Gaussians over ``n_dimensions`` principal components of the signed
             roots of descriptors. A code has 2 · ``n_dimensions`` numbers for each Gaussian: how the descriptor would
             move its centre and its variances. Some dozens of words are enough. Pool codes with
-            ``SpatialPyramid((1, 2), "mean", norm="power")``.
+            ``SpatialPyramid((1, 2), "mean", norm="intra")``.
 
         Words of the first two are centres of k-means clusters; of the next two, unit-norm atoms of online dictionary
         learning.

@@ -161,7 +161,7 @@ def pyramid_features(
     descriptor : {"sift", "dhog"}
         Kind of local descriptors.
     patch : int or sequence of int, optional
-        Sides of the patches in pixels. By default 16, 24 and 32 for "sift", 16, 25 and 31 for "dhog", and 16, 32 and 48
+        Sides of the patches in pixels. By default 16, 24 and 32 for "sift", 16, 25 and 31 for "dhog", and 16, 32 and 64
         for Fisher vectors of either.
     step : int, optional
         Distance of neighbouring patches in pixels; by default 8, and 5 for Fisher vectors.
@@ -191,7 +191,7 @@ def pyramid_features(
         raise ValueError(f"descriptor must be 'sift' or 'dhog', got {descriptor!r}.")
     fisher = coding == "fisher"
     if patch is None:
-        patch = (16, 32, 48) if fisher else (16, 24, 32) if descriptor == "sift" else (16, 25, 31)
+        patch = (16, 32, 64) if fisher else (16, 24, 32) if descriptor == "sift" else (16, 25, 31)
     step = step or (5 if fisher else 8)
     shared = {"memory": memory, "n_jobs": n_jobs, "verbose": verbose}
     if n_words is None:
@@ -202,7 +202,7 @@ def pyramid_features(
     )
     pyramid = SpatialPyramid(pooling="mean" if coding in ("hard", "fisher") else "max", **shared)
     if fisher:
-        pyramid.set_params(norm="power", sparse_output=False)  # hardly a number is zero
+        pyramid.set_params(norm="intra", level_weights="match", sparse_output=False)  # hardly a number is zero
     steps: list[tuple[str, Any]] = [
         ("descriptors", (DHOG if descriptor == "dhog" else DenseSIFT)(patch, step, on_error=on_error)),
         ("codebook", words),
@@ -218,8 +218,9 @@ def fisher_features(n_components: int | None = None, **settings: Any) -> Pipelin
     """Return the recommended recipe for photographs: principal components of Fisher vectors, of unit norm.
 
     Dense SIFT at three sizes, scores of a mixture of 32 Gaussians over 64 principal components of their roots, summed
-    over the picture, its quarters and sixteenths, signed roots, the three levels with equal norms: rows of 86 016
-    numbers. Perronnin, Sánchez, Mensink, *Improving the Fisher kernel for large-scale image classification*, 2010.
+    over the picture, its quarters and sixteenths, signed roots, equal norms of the Gaussians of a cell and of the cells
+    of a level, half of the squared norm for the sixteenths: rows of 86 016 numbers. Perronnin, Sánchez, Mensink,
+    *Improving the Fisher kernel for large-scale image classification*, 2010.
 
     Parameters
     ----------

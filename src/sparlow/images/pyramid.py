@@ -49,7 +49,7 @@ class _Pooling:
             if bag.values.shape != (len(bag), self.n_words):
                 raise ValueError(f"Codes have shape {bag.values.shape}, but {(len(bag), self.n_words)} was expected.")
             self._pool(bag.values, self._cells(bag), out)
-            self._scale(out)
+            self._scale(out, bag.values)
         row = out.ravel()
         indices = np.flatnonzero(row).astype(np.int32)
         return indices, row[indices]
@@ -78,21 +78,34 @@ class _Pooling:
             first += level * level
         return cells
 
-    def _scale(self, out: Array) -> None:
+    def _scale(self, out: Array, codes: Any) -> None:
         """Weigh the levels of the pyramid, and scale the features of a picture, in place."""
-        first = 0
-        for level, weight in zip(self.levels, self.weights, strict=True):
-            out[first : first + level * level] *= np.float32(weight)
-            first += level * level
-        if self.norm == "power":
+        cells = np.array([level * level for level in self.levels])
+        if self.norm in ("power", "intra"):
             _kernels.signed_roots(out, out)
-            cells = [level**2 for level in self.levels]
-            shares = np.repeat(1 / np.sqrt(np.multiply(cells, len(cells))), cells)
-            norms = np.linalg.norm(out, axis=1)
-            out *= (shares / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)[:, None]
-        elif self.norm is not None:
+            if self.norm == "intra":
+                _to_unit_rows(out.reshape(len(out) * _n_gaussians(codes), -1))
+            _to_unit_rows(out)
+            weights = np.array(self.weights) if self.norm == "intra" else np.ones(len(cells))
+            out *= np.sqrt(np.repeat(weights / weights.sum() / cells, cells)).astype(np.float32)[:, None]
+            return
+        out *= np.repeat(self.weights, cells).astype(np.float32)[:, None]
+        if self.norm is not None:
             total = np.abs(out).sum() if self.norm == "l1" else np.sqrt(np.sum(out * out))
             out /= max(total, np.finfo(np.float32).tiny)
+
+
+def _to_unit_rows(out: Array) -> None:
+    """Scale rows to unit norm in place; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+    out /= np.maximum(norms, np.finfo(np.float32).tiny)[:, None]
+
+
+def _n_gaussians(codes: Any) -> int:
+    """Return how many Gaussians the columns of Fisher scores belong to, in blocks of as many columns."""
+    if not isinstance(codes, FisherCodes):
+        raise ValueError('norm="intra" scales the scores of each Gaussian: it needs Codebook(coding="fisher").')
+    return len(codes.coder.centres)
 
 
 class SpatialPyramid(TransformerMixin, BaseEstimator):
@@ -107,10 +120,11 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     pooling : {"max", "mean"}, default="max"
         "max": for each word the largest magnitude of its codes in the cell. "mean": their sum over the cell divided
         by the number of descriptors of the image, so that the cells of a level add up to the mean code.
-    norm : {"auto", "l2", "l1", "power"} or None, default="auto"
+    norm : {"auto", "l2", "l1", "power", "intra"} or None, default="auto"
         What rows are scaled to; "auto" is "l2" for max and None for mean pooling. "power", for Fisher scores,
         takes signed square roots and scales each cell so that the cells of a level have the same norm and the levels,
-        too; ``level_weights`` do not count then.
+        too; ``level_weights`` do not count then. "intra" also gives the Gaussians of a cell the same norm
+        (Arandjelović, Zisserman, *All about VLAD*, 2013), and ``level_weights`` are shares of the squared norm.
     level_weights : {"match"} or None, default=None
         "match" weighs levels as the pyramid match of Lazebnik, Schmid and Ponce: 2^(l − L − 1) for level l = 1 … L and
         2^(−L) for level 0; the intersection of two such rows is the pyramid match kernel.
@@ -134,7 +148,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "levels": ["array-like"],
         "pooling": [StrOptions({"max", "mean"})],
-        "norm": [StrOptions({"auto", "l1", "l2", "power"}), None],
+        "norm": [StrOptions({"auto", "l1", "l2", "power", "intra"}), None],
         "level_weights": [StrOptions({"match"}), None],
         "sparse_output": ["boolean"],
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
