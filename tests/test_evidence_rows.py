@@ -90,6 +90,9 @@ BLIND = [
     ("LDA-SparLow", "all labels", {**SMALL_MODEL, "tune": {"shrinkage": [0.1, 1.0]}}),
     ("LC-KSVD", "all labels", {"n_atoms": 20, "alpha": 0.1, "n_nonzero": 5}),
     ("LGC", "few labels", {"n_neighbors": 7, "alpha": 0.2}),
+    ("scattering + LGC", "few labels", {"n_neighbors": 7, "alpha": 0.2}),
+    ("local SDA-SparLow", "few labels", {"n_atoms": 20}),
+    ("present LDA-SparLow decision", "all labels", SMALL_MODEL),
     ("SDA-SparLow", "few labels", {**SMALL_MODEL, "spread": True}),
     ("LapRLS", "transductive", {"width": 1.0, "gamma_A": 1e-3, "gamma_I": 1.0}),
     ("SDA-SparLow", "transductive", SMALL_MODEL),
@@ -230,6 +233,16 @@ def test_one_label_per_class_is_enough_for_sda():
     one = experiment(Entry("SDA-SparLow", Setting("digits", labels=1, test=200), {"n_atoms": 60, "max_iter": 2}))
     row = measure(tasks(one, one.full)[0])
     assert row["accuracy"]["1nn"] > 60
+
+
+def test_sparlow_that_decides_has_the_predictions_of_the_library():
+    one = experiment(Entry("present LDA-SparLow decision", DIGITS, SMALL_MODEL), measures=("1nn", "svm"))
+    (task,) = tasks(one, one.full)
+    split = draw(DIGITS, 0)
+    found = predictions(task, split, apply_method(task, split))
+    assert set(found) == {"own"}
+    model = SparLow("lda", **SMALL_MODEL, random_state=0).fit(split.X, split.y)
+    np.testing.assert_array_equal(found["own"], model.predict(split.X_test))
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────
