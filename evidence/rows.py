@@ -44,8 +44,8 @@ PathLike = str | os.PathLike[str]
 
 DONE = ("done", "not applicable")
 # The version of a rule that a row was measured by, 1 if it does not say. SVM, 2: see support_vectors. Folds, 2: see
-# splits.
-RULES = {"svm": 2, "folds": 2}
+# splits. Fisher, 2: Gaussians of a cell have equal norms, sixteenths half of the squared norm, patches up to 64 pixels.
+RULES = {"svm": 2, "folds": 2, "fisher": 2}
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────

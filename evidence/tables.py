@@ -149,10 +149,10 @@ def _by_earlier_rule(row: Row, what: str) -> bool:
 
 
 def _marks(result: MeasuredEntry, measure: str) -> str:
-    """Return the marks of a cell: † for an SVM, ‡ for parameters by an earlier rule in any of its rows."""
+    """Return the marks of a cell: † for an SVM, ‡ for parameters, § for features by an earlier rule in any row."""
     svm = measure == "svm" and any(_by_earlier_rule(row, "svm") for row in result.rows)
-    folds = any(_by_earlier_rule(row, "folds") for row in result.rows)
-    return "†" * svm + "‡" * folds
+    folds, fisher = (any(_by_earlier_rule(row, what) for row in result.rows) for what in ("folds", "fisher"))
+    return "†" * svm + "‡" * folds + "§" * fisher
 
 
 def _superseded(results: Iterable[MeasuredEntry]) -> dict[str, str]:
@@ -173,10 +173,11 @@ def _with_folds_anew(row: Row) -> bool:
     return chosen and setting.get("features") in LEARNED and not setting.get("transductive")
 
 
-_RULED = {"svm": f"†, {MEASURES['svm']}", "folds": "‡, parameters by folds"}
+_RULED = {"svm": f"†, {MEASURES['svm']}", "folds": "‡, parameters by folds", "fisher": "§, Fisher vectors"}
 _GOES_BY: dict[str, Callable[[Row], bool]] = {
     "svm": lambda row: "svm" in row.get("accuracy", {}),
     "folds": _with_folds_anew,
+    "fisher": lambda row: row.get("setting", {}).get("features") == "fisher",
 }
 
 

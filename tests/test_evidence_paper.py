@@ -99,6 +99,15 @@ def test_rows_whose_folds_knew_the_pictures_held_out_are_told():
     assert any("1.00 ± 0.00‡" in cell for cell in table.rows[0])
 
 
+def test_rows_on_earlier_fisher_vectors_are_told():
+    one = named("table2b")[0]
+    rows = ({}, {"rules": RULES}, {"setting": {"features": "pyramids"}})
+    whole = {"accuracy": {"1nn": 1.0}, "per_class": {"1nn": [1.0]}, "setting": {"features": "fisher"}}
+    table = TABLES[one.kind](one, [MeasuredEntry(one.entries[0], tuple(whole | row for row in rows))])
+    assert "§, Fisher vectors: 1 of 2 rows by an earlier rule." in table.notes
+    assert any("1.00 ± 0.00§" in cell for cell in table.rows[0])
+
+
 def test_what_was_not_run_says_so_and_why():
     one = named("table2b")[0]
     entry = dataclasses.replace(one.entries[0], open="hours of work")

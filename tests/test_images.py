@@ -130,6 +130,9 @@ def test_recipe_of_features_takes_other_descriptors_and_codes():
     assert pyramid_features(coding="hard")["pyramid"].pooling == "mean"
     assert pyramid_features()["codebook"].n_words == 1024
     assert fisher_features()["codebook"].n_words == 32
+    assert fisher_features()["descriptors"].patch == (16, 32, 64)
+    pyramid = fisher_features()["pyramid"]
+    assert (pyramid.norm, pyramid.level_weights, pyramid.pooling) == ("intra", "match", "mean")
     with pytest.raises(ValueError, match="'sift' or 'dhog', got 'surf'"):
         pyramid_features(descriptor="surf")
 

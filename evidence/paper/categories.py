@@ -17,7 +17,6 @@ _LIGHT = (
 # codes below the threshold are zero; around 0.1 it is as curved as the usual elastic net
 _KL = {"strength": 0.02, "mean": 1e-3, "threshold": 1e-2}
 
-_LONG = "tuning on folds of features that are learned anew takes an hour a row"
 _VECTORS = (
     " Fisher vectors: the same methods on sparlow.images.fisher_features, whose mixture is learned from pictures of "
 )
@@ -87,9 +86,9 @@ def _fisher(setting: Setting, panel: str = "") -> list[Entry]:
 
 
 def _family(setting: Setting, printed: dict[str, float], n_atoms: int, panel: str = "") -> list[Entry]:
-    """Return rows of the rivals by dictionaries whose tuning has not been affordable."""
+    """Return rows of further rivals by dictionaries, of which not all have been affordable."""
     return [
-        Entry(method, setting, {"n_atoms": n_atoms}, {"own": value}, panel=panel, open=_LONG)
+        Entry(method, setting, {"n_atoms": n_atoms}, {"own": value}, panel=panel, open=LATER)
         for method, value in printed.items()
     ]
 
