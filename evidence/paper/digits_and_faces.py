@@ -369,7 +369,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         Size(3, 160, points=(340, 1020, 2040)),
         Size(1, 1, _QUICK_FACES, points=(340,)),
         axes=("atoms", "accuracy (%)"),
-        remark="SRC, FDDL and LC-KSVD classify by themselves, the others by 1NN. At three of the six sizes; also with "
+        remark="Rivals by dictionaries classify by themselves, the others by 1NN. At three of the six sizes; also with "
         "30 images per subject, of which 2040 atoms are all." + _LOCAL_REMARK,
     ),
     Experiment(
