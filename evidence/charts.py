@@ -17,6 +17,8 @@ from sparlow.plots import embedding, images
 Array = NDArray[Any]
 
 _WIDTH, _HEIGHT = 6.4, 4.0
+_COLOURS = [*plt.colormaps["tab20"].colors[::2], *plt.colormaps["tab20"].colors[1::2]]  # type: ignore[attr-defined]
+_MARKERS = "osD^vP*X<>^vP*X<>osD"  # a method has a colour and a marker that no other has
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
     names = list(dict.fromkeys(one.name for series in panels.values() for one in series))
     for ax, (panel, series) in zip(drawn[0], panels.items(), strict=True):
         for one in series:
-            place = names.index(one.name) % 10
-            colour, marker = f"C{place}", "osD^vP*X<>"[place]
+            place = names.index(one.name) % len(_COLOURS)
+            colour, marker = _COLOURS[place], _MARKERS[place]
             deviation = np.asarray(one.deviation if len(one.deviation) else np.zeros(len(one.x)), float)
             many = len(one.x) > 15
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 0 if many else 2, "lw": 1.4}
@@ -69,7 +71,7 @@ def lines(panels: Mapping[str, Sequence[Series]], axes: tuple[str, str], *, reve
     return figure
 
 
-def _printed_line(ax: Any, one: Series, colour: str, marker: str) -> None:
+def _printed_line(ax: Any, one: Series, colour: Any, marker: str) -> None:
     """Draw printed values; neighbours are joined, but not a first and a last one with nothing between them."""
     y = np.asarray(one.printed, float)
     if not np.isfinite(y).any():

@@ -610,6 +610,14 @@ def test_a_method_has_one_colour_in_all_panels():
     left, right = (dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in figure.axes)
     assert left["b"].lines[0].get_color() == right["b"].lines[0].get_color() != left["a"].lines[0].get_color()
     assert set(right) == {"b", "printed"}
+    many = [charts.Series(f"method {place}", [1, 2], [place, place]) for place in range(20)]
+    (ax,) = charts.lines({"": many}, ("x", "accuracy")).axes
+    drawn = [one.lines[0] for one in ax.containers]
+    assert (
+        len({(line.get_color(), line.get_marker()) for line in drawn})
+        == len({line.get_color() for line in drawn})
+        == 20
+    )
 
 
 def test_a_rival_among_traces_shows_its_end(tmp_path):
