@@ -9,7 +9,7 @@ count little; memory is the peak of the resident set of each process.
     python benchmarks/scale.py file                                        # 200 000 x 512 in a file, lda
     python benchmarks/scale.py command                                     # the same with --memory 2GB
     python benchmarks/scale.py graph                                       # the first step of mfa against that of lda
-    python benchmarks/scale.py stream --mnist mnist.npz                    # partial_fit and "online" against fit
+    python benchmarks/scale.py stream --mnist mnist.npz --seed 0           # partial_fit and "online" against fit
     python benchmarks/scale.py soak --minutes 10                           # workers killed at random
 
 Rows are added to ``benchmarks/results/scale.json``; a row of the same measurement is replaced.
@@ -248,11 +248,11 @@ def graph(arguments, n):
 
 
 def stream(arguments, n):
-    """Learn from MNIST by fit, in one pass online, and by partial_fit of 2000 images at a time."""
+    """Learn from MNIST by fit, in one pass online, and by partial_fit of 2000 images at a time, in one order."""
     from sparlow import SparLow
 
     (X, y), test = mnist(arguments.mnist), mnist(arguments.mnist, "test")
-    order = np.random.default_rng(SEED).permutation(len(X))
+    order = np.random.default_rng(arguments.seed).permutation(len(X))
     if arguments.held_out:  # what is chosen is chosen on training images
         order, held = order[10_000:], order[:10_000]
         test = X[held], y[held]
@@ -260,11 +260,12 @@ def stream(arguments, n):
     row = {
         "what": "stream",
         "n": len(X),
+        "seed": arguments.seed,
         "judged_on": "held-out training images" if arguments.held_out else "test images",
     }
     for name in ("fit", "online", "partial_fit"):
         began = time.process_time()
-        model = SparLow(n_atoms=500, random_state=0)
+        model = SparLow(n_atoms=500, random_state=arguments.seed)
         if name == "partial_fit":
             for rows in np.split(np.arange(len(X)), range(2000, len(X), 2000)):
                 model.partial_fit(X[rows], y[rows], classes=np.arange(10))
@@ -272,6 +273,8 @@ def stream(arguments, n):
         else:
             model.set_params(**({} if name == "fit" else {"solver": "online", "max_iter": 1})).fit(X, y)
         row |= {f"{name}_cpu": time.process_time() - began, f"{name}_accuracy": model.score(*test)}
+        if name == "fit":
+            row["fit_steps"] = model.best_iter_
     return row
 
 
@@ -285,20 +288,22 @@ def soak(arguments, n):
     from sparlow.distributed import da
 
     X, y = load_digits(return_X_y=True)
-    rows = da.from_array(X.astype(np.float32), chunks=(100, 64))
-    settings = {"n_atoms": 60, "max_iter": 3, "random_state": 0, "early_stopping": False}
+    rows = da.from_array(X.astype(np.float32), chunks=(300, 64))
+    settings = {"n_atoms": 60, "max_iter": 2, "random_state": 0, "early_stopping": False}
     truth = SparLow(**settings).fit(rows, y)
-    fits = differences = 0
+    lost, differences = [], 0  # workers that died during each fit; fits with other bits
     with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster) as client:
-        # each dies about so long after it has come, and another takes its place: a nanny of Dask may give up to
-        client.register_plugin(KillWorker(delay="15s", mode="segfault"))
+        # each dies at a random time after it has come, and another takes its place: a nanny of Dask may give up to
+        client.register_plugin(KillWorker(delay=f"{arguments.delay}s", mode="segfault"))
         words = ["-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny"]
         started, going = [], threading.Event()
 
+        def killed():
+            return sum(worker.poll() is not None for worker in started)
+
         def keep_three():
             while not going.wait(0.5):
-                alive = [worker for worker in started if worker.poll() is None]
-                for _ in range(3 - len(alive)):
+                for _ in range(3 - (len(started) - killed())):
                     worker = subprocess.Popen([sys.executable, *words, "--no-dashboard"], stderr=subprocess.DEVNULL)
                     started.append(worker)
 
@@ -306,21 +311,26 @@ def soak(arguments, n):
         keeper.start()
         deadline = time.time() + 60 * arguments.minutes
         while time.time() < deadline:
+            before = killed()
             model = SparLow(**settings).fit(rows, y)
-            fits += 1
+            lost.append(killed() - before)
             names = ("dictionary_", "embedding_")
             differences += not all(np.array_equal(getattr(model, name), getattr(truth, name)) for name in names)
-            print(
-                f"{fits} fits, {len(started) - 3} workers killed, {differences} differences",
-                file=sys.stderr,
-                flush=True,
-            )
-        killed = sum(worker.poll() is not None for worker in started)
+            said = f"{len(lost)} fits, {sum(lost)} workers killed meanwhile, {differences} differences"
+            print(said, file=sys.stderr, flush=True)
         going.set()
         keeper.join()
         for worker in started:
             worker.kill()
-    return {"what": "soak", "minutes": arguments.minutes, "fits": fits, "killed": killed, "differences": differences}
+    return {
+        "what": "soak",
+        "minutes": arguments.minutes,
+        "mean_life_of_a_worker": arguments.delay,
+        "fits": len(lost),
+        "fits_that_lost_workers": sum(count > 0 for count in lost),
+        "killed": sum(lost),
+        "differences": differences,
+    }
 
 
 MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, stream, soak)}
@@ -329,10 +339,10 @@ MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, strea
 def keep(row):
     """Add a row to the results, in place of an earlier one of the same measurement."""
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    names = ("what", "n", "judged_on", "method", "first", "kept")
+    names = ("what", "n", "judged_on", "seed")
     rows = [old for old in rows if [old.get(name) for name in names] != [row.get(name) for name in names]]
     order = list(MEASUREMENTS)
-    rows = sorted([*rows, row], key=lambda row: (order.index(row["what"]), row.get("n", 0)))
+    rows = sorted([*rows, row], key=lambda row: (order.index(row["what"]), row.get("n", 0), row.get("seed", 0)))
     report = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
     RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -347,7 +357,9 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--dictionary", type=pathlib.Path, help="the first dictionary, as .npy")
     parser.add_argument("--held-out", action="store_true", help="judge streams on 10 000 training images")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the order of a stream, and of its models")
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--delay", type=float, default=15, help="mean seconds after which a worker is killed")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inner:

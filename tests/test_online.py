@@ -68,6 +68,19 @@ def test_one_batch_of_everything_is_one_step_of_steepest_ascent(name, monkeypatc
     np.testing.assert_allclose(running.scale, task.scale)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_later_batches_move_atoms_in_proportion_to_their_size(name):
+    X, labels, T, D = batch(name)
+    running = stream(name, D, labels, mu_proximity=0.0)
+    running.update(X[:20], T[:20], np.ones(20, bool))
+    for seen, rows in ((50, slice(20, 50)), (online.DRAWN + 50 + 10, slice(50, 60))):
+        before, n = running.dictionary, rows.stop - rows.start
+        running.moments.seen = seen - n
+        running.update(X[rows], T[rows], np.ones(n, bool))
+        moved = np.sqrt(np.mean(np.sum((running.dictionary - before) ** 2, axis=1)))
+        np.testing.assert_allclose(moved, 0.24 * n / max(online.DRAWN, seen), rtol=1e-2)
+
+
 @pytest.mark.parametrize("cut", [[1], [7, 20, 21], list(range(1, 40))])
 def test_statistics_do_not_depend_on_how_later_rows_are_cut(cut):
     rng = np.random.default_rng(0)
@@ -199,6 +212,14 @@ def test_other_criteria_say_why_they_cannot(name, digits):
     with pytest.raises(AttributeError) as error:
         SparLow(name).partial_fit(X[:100], y[:100], classes=np.arange(10))
     assert "compares each sample with its neighbours" in str(error.value.__cause__)
+
+
+def test_many_classes_in_small_batches():
+    """A list of classes, or a small batch, may have one of each without a warning."""
+    X, y = np.random.default_rng(0).standard_normal((115, 12)), np.arange(115) % 30
+    model = SparLow(n_atoms=20, random_state=0).partial_fit(X[:90], y[:90], classes=np.arange(30))
+    model.partial_fit(X[90:], y[90:])
+    assert model.n_samples_seen_ == 115
 
 
 def test_errors_of_streams(digits):

@@ -7,8 +7,9 @@ gradient with respect to the dictionary they are constants, and the sum over all
     ∂f/∂φᵢ = 2 (S_A Y − f S_B Y)ᵢ Uᵀ / (N b),   Y = ΦU,  b = tr(UᵀBU)
 
 where a row of S_A Y and S_B Y needs nothing but the class means, or the mean, of that sample. The dictionary then moves
-along the gradient by a length that falls as (samples of the batch)/(samples seen). One batch of all samples makes one
-step of steepest ascent.
+along the gradient. One batch of all samples makes one step of steepest ascent, a short one: the first dictionary was
+learned from these samples, and their gradient is too hopeful. Later batches are new to it and move it farther, by a
+length that is proportional to their size and falls as 1/(samples seen) from 20 000 samples on.
 
 As the dictionary moves, sums over earlier samples become stale: the i-th of N samples counts (max(i, n₁)/N)^ρ, n₁ being
 the size of the first batch.
@@ -34,7 +35,7 @@ from .graphs import Structure
 from .labels import Labels
 from .manifolds import Spheres
 from .parallel import Threads
-from .parts import working_memory
+from .parts import DRAWN, working_memory
 from .priors import Prior
 from .regularizers import coherence_gradient, proximity_gradient
 from .tracequotient import best_projection, canonical
@@ -46,6 +47,7 @@ _FEWEST = 2000  # the fewest that are kept
 _CODED = 1.9  # times that a sample is coded at most, on average
 _FORGETTING = 2.0  # ρ
 _FIRST_MOVE = 0.03  # root mean square distance that atoms move with the first batch
+_LATER_MOVE = 0.24  # the same with later batches, 20 000 samples together
 _PROJECTION = 1e-6  # how well U is solved for
 
 
@@ -271,11 +273,10 @@ class Stream:
             return False
         return not self.kind.startswith("classes") or int(np.sum(self.moments.targets > 0)) > 1
 
-    def update(self, X: Array, T: Array, known: Array, rate: float | None = None) -> None:
+    def update(self, X: Array, T: Array, known: Array) -> None:
         """Take in one batch: its sums, and one step of the dictionary.
 
         ``T`` (n, c) are targets or indicators, ``known`` says which samples have them; the others count for nothing.
-        ``rate`` is the share of the first step's length, by default that of the batch in all samples seen.
         """
         X, T = X[known], T[known]
         if not len(X):
@@ -292,8 +293,8 @@ class Stream:
             if self.kind.startswith("classes") and np.sum(own.targets > 0) < 2:
                 return
             gradient = self.gradient(coded.weighted((1.0, 0.0)), T, own)
-            share = len(X) / self.moments.seen if rate is None else rate
-            self._move(gradient, share)
+            first = len(X) == self.moments.seen
+            self._move(gradient, _FIRST_MOVE if first else _LATER_MOVE * len(X) / max(self.moments.seen, DRAWN))
 
     def _coded(self, X: Array) -> Coded:
         """Code one batch of a stream."""
@@ -357,15 +358,15 @@ class Stream:
         wanted = (F if self.kind == "classes" else F / max(1 - F, np.finfo(float).eps)) * bottom
         return Scatters(plain.moments, plain.kind, weights * (wanted / top)) if top > 0 else plain
 
-    def _move(self, slope: Array, share: float) -> None:
-        """Move the dictionary along the gradient of one batch."""
+    def _move(self, slope: Array, distance: float) -> None:
+        """Move the dictionary along the gradient of one batch, atoms by a root mean square distance at most."""
         D = self.dictionary
         manifold = Spheres(*D.shape)
         G = manifold.gradient(D, slope)
         norm = manifold.norm(D, G)
         if not norm > 0:
             return
-        length = _FIRST_MOVE * float(np.sqrt(len(D))) * share
+        length = distance * float(np.sqrt(len(D)))
         curvature = 2 * (self.scale or 0.0) * self.mu_proximity / len(D)  # of the distance from the first dictionary
         length = min(length, norm / curvature) if curvature else length
         self.dictionary = manifold.retract(D, (length / norm) * G)
