@@ -280,6 +280,7 @@ def stream(arguments, n):
 
 def soak(arguments, n):
     """Fit again and again while workers are killed at random, and count models with other bits."""
+    import dask
     from distributed import Client, LocalCluster
     from distributed.chaos import KillWorker
     from sklearn.datasets import load_digits
@@ -292,6 +293,7 @@ def soak(arguments, n):
     settings = {"n_atoms": 60, "max_iter": 2, "random_state": 0, "early_stopping": False}
     truth = SparLow(**settings).fit(rows, y)
     lost, differences = [], 0  # workers that died during each fit; fits with other bits
+    dask.config.set({"distributed.comm.timeouts.connect": "3s"})  # a worker on this machine answers sooner or is dead
     with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster) as client:
         # each dies at a random time after it has come, and another takes its place: a nanny of Dask may give up to
         client.register_plugin(KillWorker(delay=f"{arguments.delay}s", mode="segfault"))
