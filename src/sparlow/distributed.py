@@ -16,8 +16,10 @@ import ctypes
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import pathlib
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -40,7 +42,9 @@ Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
-_TASKS = 2  # tasks for each thread of the cluster at least, where there are so many parts
+_TASKS = 4  # tasks for each thread of the cluster at most: each takes some 2 ms
+_UNEVEN = 1.15  # parts of one worker, relative to the mean, above which there are more tasks
+_LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
 _STALLED = 15.0  # seconds without work for any worker after which an evaluation is begun again
 _GIVEN_BACK = "65536"  # Dask's default of MALLOC_TRIM_THRESHOLD_ for its workers
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -149,10 +153,10 @@ class Cluster(Store):
     ) -> Any:
         """Gather what ``reduce`` makes of the tasks, each of which puts ``together`` the work of some parts."""
         run = dask.delayed(_run, pure=False, traverse=False)
-        light = dataclasses.replace(work, at=None)  # type: ignore[arg-type]
+        packed = pickle.dumps(dataclasses.replace(work, at=None))  # type: ignore[arg-type]
 
         def attempt() -> Any:
-            at, sent = self._sent_at(work.at), self._sent(light, broadcast=True)
+            at, sent = self._sent_at(work.at), packed if len(packed) <= _LIGHT else self._sent(packed, broadcast=True)
             leaves = []
             for worker, groups in self._places():
                 owns = [[own(self.slices[part]) for part in group] for group in groups]
@@ -190,8 +194,7 @@ class Cluster(Store):
         found = {} if self._held else self.client.scheduler_info(n_workers=-1)["workers"]
         if not found:
             return [(None, [range(part, part + 1) for part in range(count)])]
-        threads = sum(worker["nthreads"] for worker in found.values())
-        size = 1 << int(np.log2(max(1, count // (_TASKS * threads))))
+        size = _group_size(count, len(found), sum(worker["nthreads"] for worker in found.values()))
         groups = [range(first, min(first + size, count)) for first in range(0, count, size)]
         share = -(-len(groups) // len(found))
         some = [groups[first : first + share] for first in range(0, len(groups), share)]
@@ -249,6 +252,18 @@ class Cluster(Store):
                     raise TimeoutError("nothing is being computed") from None
 
 
+def _group_size(count: int, workers: int, threads: int) -> int:
+    """Return the parts of a task, a power of two: as many as give each thread a task, fewer to share them evenly."""
+    size = 1 << int(np.log2(max(1, count // threads)))
+
+    def most() -> int:
+        return size * math.ceil(math.ceil(count / size) / workers)
+
+    while size > 1 and most() > _UNEVEN * count / workers and count < _TASKS * threads * size:
+        size //= 2
+    return size
+
+
 class _Block:
     """A block of a dask array that is computed within the task that wants it: it never travels."""
 
@@ -262,11 +277,11 @@ class _Block:
 
 
 def _run(
-    together: Callable[[Iterator[Any]], Any], at: At, work: Work, first: int, owns: list[Any], *blocks: Any
+    together: Callable[[Iterator[Any]], Any], at: At, packed: bytes, first: int, owns: list[Any], *blocks: Any
 ) -> Any:
     """Compute some parts on a worker, one after the other."""
     _keep_pages()
-    work = dataclasses.replace(work, at=at)
+    work = dataclasses.replace(pickle.loads(packed), at=at)
     parts = (
         work(first + i, block.read if isinstance(block, _Block) else functools.partial(_as_it_is, block), own)
         for i, (block, own) in enumerate(zip(blocks, owns, strict=True))
