@@ -249,7 +249,7 @@ def graph(arguments, n):
 
 def stream(arguments, n):
     """Learn from MNIST by fit, in one pass online, and by partial_fit of 2000 images at a time, in one order."""
-    from sparlow import SparLow
+    from sparlow import SparLow, online
 
     (X, y), test = mnist(arguments.mnist), mnist(arguments.mnist, "test")
     order = np.random.default_rng(arguments.seed).permutation(len(X))
@@ -262,8 +262,10 @@ def stream(arguments, n):
         "n": len(X),
         "seed": arguments.seed,
         "judged_on": "held-out training images" if arguments.held_out else "test images",
+        "later_move": arguments.later_move or online._LATER_MOVE,
     }
-    for name in ("fit", "online", "partial_fit"):
+    online._LATER_MOVE = row["later_move"]
+    for name in ("partial_fit",) if arguments.later_move else ("fit", "online", "partial_fit"):
         began = time.process_time()
         model = SparLow(n_atoms=500, random_state=arguments.seed)
         if name == "partial_fit":
@@ -341,10 +343,11 @@ MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, strea
 def keep(row):
     """Add a row to the results, in place of an earlier one of the same measurement."""
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    names = ("what", "n", "judged_on", "seed")
+    names = ("what", "n", "judged_on", "seed", "later_move")
     rows = [old for old in rows if [old.get(name) for name in names] != [row.get(name) for name in names]]
     order = list(MEASUREMENTS)
-    rows = sorted([*rows, row], key=lambda row: (order.index(row["what"]), row.get("n", 0), row.get("seed", 0)))
+    rows.append(row)
+    rows.sort(key=lambda row: (order.index(row["what"]), *(row.get(name, 0) for name in ("n", "seed", "later_move"))))
     report = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
     RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -360,6 +363,7 @@ def main():
     parser.add_argument("--dictionary", type=pathlib.Path, help="the first dictionary, as .npy")
     parser.add_argument("--held-out", action="store_true", help="judge streams on 10 000 training images")
     parser.add_argument("--seed", type=int, default=SEED, help="of the order of a stream, and of its models")
+    parser.add_argument("--later-move", type=float, help="try partial_fit alone with another length of later moves")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--delay", type=float, default=15, help="mean seconds after which a worker is killed")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
