@@ -13,6 +13,8 @@ from sklearn.datasets import load_digits
 from sparlow import SparLow, load, parts
 from sparlow import problem as joint
 from sparlow.app import main
+from sparlow.app.dataset import Dataset
+from sparlow.app.large import mapped
 from sparlow.coded import Samples
 from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
@@ -465,3 +467,20 @@ def test_commands_read_and_write_large_files_in_parts(digits, tmp_path, monkeypa
     assert main(["fit", "y.npy", "--memory", "2MB", "-o", "n.sparlow"]) != 0
     assert main(["fit", "X.csv", "--memory", "2MB", "-o", "n.sparlow"]) != 0
     assert main(["fit", "X.npy", "--memory", "much", "-o", "n.sparlow"]) != 0
+
+
+def test_digests_of_a_large_file_are_made_part_by_part(tmp_path, monkeypatch):
+    """They are those of the same samples in memory, and no page of the file is left behind."""
+    X = np.random.default_rng(0).standard_normal((900, 40)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    read, plain = [], Local.read
+    monkeypatch.setattr(Local, "read", lambda self, rows: read.append(rows) or plain(self, rows))
+    with sklearn.config_context(working_memory=1):
+        held = mapped(str(tmp_path / "X.npy"))
+        in_file = held.fingerprint, held.marks
+        assert read == 2 * Local(held.X).slices
+    assert len(read) > 2
+    alone = Dataset(X)
+    assert in_file[0] == alone.fingerprint
+    np.testing.assert_array_equal(in_file[1], alone.marks)
+    assert len(set(in_file[1].tolist())) == len(X)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import ModelFile
+from ..parts import Local
 
 Array = NDArray[Any]
 
@@ -73,16 +76,25 @@ class Dataset:
     def fingerprint(self) -> str:
         """Return a digest of all samples."""
         digest = hashlib.sha256()
-        for first in range(0, len(self._read), _AT_ONCE):  # bounds the copy
-            digest.update(np.ascontiguousarray(self._read[first : first + _AT_ONCE]).tobytes())
+        for rows in self._parts():
+            digest.update(rows.tobytes())
         return digest.hexdigest()[:16]
 
     @functools.cached_property
     def marks(self) -> Array:
         """Return a number for each sample, the same for equal samples."""
-        rows = np.ascontiguousarray(self._read)
+        rows = itertools.chain.from_iterable(self._parts())
         marks = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest()) for row in rows]
         return np.array(marks, np.uint64)
+
+    def _parts(self) -> Iterator[Array]:
+        """Return the samples as they were read, some at a time; of a file none stays in memory."""
+        rows = self._read
+        if isinstance(rows, np.memmap):
+            store = Local(rows)
+            yield from map(store.read, store.slices)
+        else:
+            yield from (rows[first : first + _AT_ONCE] for first in range(0, len(rows), _AT_ONCE))
 
     def is_training_set_of(self, held: ModelFile) -> bool:
         """Return whether these are known to be the samples that a model was learned from."""
