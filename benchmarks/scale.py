@@ -235,9 +235,9 @@ def command(arguments, n):
 
 
 def graph(arguments, n):
-    """Fit one step of mfa and of lda on 60 000 x 512, in memory."""
+    """Fit one step of mfa and of lda on n x 512, in memory."""
     X_path, y_path = features(arguments.folder)
-    X, y = np.array(np.load(X_path, mmap_mode="r")[:60_000]), np.load(y_path)[:60_000]
+    X, y = np.array(np.load(X_path, mmap_mode="r")[:n]), np.load(y_path)[:n]
     rows = {}
     D = fitted(X[:5000], y[:5000], [os.getpid()], max_iter=0)[0].dictionary_
     for criterion in ("lda", "mfa"):
