@@ -349,15 +349,15 @@ def measure(name, method, seed):
 
 
 def table(rows, sets, methods):
+    """Print means over seeds, in per cent, and CPU seconds; a star marks what was measured once on a drawn split."""
     print("\n" + " | ".join(["| method", *sets]) + " |\n" + "|---" * (len(sets) + 1) + "|")
     for method in methods:
         cells = []
         for name in sets:
             found = [row for row in rows if (row["set"], row["method"]) == (name, method)]
-            right = [100 * row["accuracy"] for row in found]
-            spread = f" ± {np.std(right):.2f}" if len(right) > 1 else ""
-            seconds = np.mean([row["seconds"] for row in found]) if found else 0
-            cells.append(f"{np.mean(right):.2f}{spread} ({seconds:.0f} s)" if found else "–")
+            star = "*" if len(found) == 1 and SETS[name].by_chance else ""
+            right, seconds = ([row[key] for row in found] for key in ("accuracy", "cpu_seconds"))
+            cells.append(f"{100 * np.mean(right):.2f}{star} · {np.median(seconds):.0f} s" if found else "–")
         print(" | ".join([f"| {method}", *cells]) + " |")
 
 

@@ -4,7 +4,7 @@
 
 The forms are those of discriminant analysis with the kernel k(x, x') = (φ(x)·φ(x'))², whose features are all products
 of two features. With K the centred kernel matrix of the training samples, Y the centred indicators of the classes,
-columns divided by √n_c, and the ridge λ = share · tr(K)/n,
+columns divided by √n_c, and the ridge λ = 0.03 tr(K)/n,
 
     S = (K + λ)⁻¹Y,   YᵀKS = Q diag(ρ) Qᵀ,   A = S Q (ρ(1 − ρ))^(−½),
 
@@ -12,8 +12,9 @@ the scatter within classes plus the ridge is one in all directions, as for the w
 Σᵢ Aᵢₖ k(x, xᵢ) is the quadratic form M_k = Σᵢ Aᵢₖ VᵀφᵢφᵢᵀV: no training sample is kept. V is a basis of the leading
 directions of the features of at most 3000 samples.
 
-Above 10 000 samples the regression S is made in parts of equal size and averaged, so that cost and memory are linear in
-the number of samples.
+Above 10 000 samples the regression S is made in k parts of equal size and averaged, so that cost and memory are linear
+in the number of samples. The ridge of a part is λ/k, so that it weighs on the mean over samples as that of all of them
+does: the average has little variance, and a larger ridge would only add bias.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .parallel import Threads
 
 Array = NDArray[Any]
 
-SHARE = 0.1  # ridge, in multiples of the variance of one sample
+SHARES = {1: 0.1, 2: 0.03}  # ridge by order, in multiples of the variance of one sample
 DIRECTIONS = 800  # leading directions of the features
 _MOST = 10_000  # samples of one kernel matrix where it is the only one, and …
 _PART = 8000  # … where there are several
@@ -148,7 +149,7 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     for first in range(count):
         rows = slice(first, None, count)
         part, targets = P[rows], Y[rows] - Y[rows].mean(axis=0)
-        S, fitted = _solved(part, targets, 2)
+        S, fitted = _solved(part, targets, 2, SHARES[2] / count)
         for c in range(Y.shape[1]):
             forms[c] += (part * S[:, c : c + 1]).T @ part / np.float32(count)
         if count == 1:
@@ -156,8 +157,8 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     return forms, spread
 
 
-def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
-    """Return S = (K + λ)⁻¹Y and the fitted values KS, in single precision where it is enough."""
+def _solved(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]:
+    """Return S = (K + λ)⁻¹Y, λ = share · tr(K)/n, and the fitted values KS, in single precision where it is enough."""
     K = P @ P.T
     if order == 2:
         K *= K
@@ -168,14 +169,14 @@ def _solved(P: Array, Y: Array, order: int) -> tuple[Array, Array]:
     spread = float(np.trace(K, dtype=float))
     if not spread > 1e-6 * size:  # what is left is rounding
         raise NoScatterError("The samples have the same features: there is no scatter for a quadratic embedding.")
-    ridge = SHARE * spread / len(K)
+    ridge = share * spread / len(K)
     K[np.diag_indices_from(K)] += np.float32(ridge)
     try:
         factor = scipy.linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)  # no copy of K = Kᵀ
     except np.linalg.LinAlgError:
         if P.dtype == np.float64:
             raise
-        return tuple(part.astype(np.float32) for part in _solved(P.astype(np.float64), Y, order))  # type: ignore[return-value]
+        return tuple(part.astype(np.float32) for part in _solved(P.astype(np.float64), Y, order, share))  # type: ignore[return-value]
     S = scipy.linalg.cho_solve(factor, Y.astype(P.dtype), check_finite=False)
     return S - S.mean(axis=0), Y - ridge * S
 
@@ -210,7 +211,7 @@ def better_order(coded: Rows, y: Array, seed: int) -> Order:
             Y = _indicators(y[train])
             for order in (1, 2):
                 try:
-                    S, fitted = _solved(P[train], Y, order)
+                    S, fitted = _solved(P[train], Y, order, SHARES[order])
                 except NoScatterError:
                     return Order()
                 cross = (P[held] @ P[train].T) ** order @ S
