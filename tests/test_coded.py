@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
+from sparlow import SparLow, quadratic
 from sparlow.coded import Rows, Samples, _Stack
 from sparlow.priors import ElasticNet
-from sparlow.quadratic import Order, better_order, fit_quadratic
 from sparlow.views import Patches
 
 
@@ -62,12 +63,58 @@ def test_codes_of_views_are_kept_only_where_they_are_asked_for():
     np.testing.assert_allclose(let_go.pullback(*gradient), kept.pullback(*gradient), rtol=1e-12)
 
 
-def test_the_basis_of_the_chosen_order_is_the_one_that_is_found_without_it():
+def test_the_basis_of_the_chosen_order_is_the_one_that_is_found_without_it(monkeypatch):
+    monkeypatch.setattr(quadratic, "DIRECTIONS", 8)
+    monkeypatch.setattr(quadratic, "_TRIED", 60)
     X, y = _images(90)
     F = Rows(np.abs(X[:, :20]))
-    better = better_order(F, y, 0)
-    assert isinstance(better, Order)
-    assert better.basis is not None
-    with_it, alone = fit_quadratic(F, y, 2, 0, better.basis), fit_quadratic(F, y, 2, 0)
-    np.testing.assert_array_equal(with_it.forms, alone.forms)
+    better = quadratic.better_order(F, y, 0)
+    assert better.basis.shape == (20, 8)
+    with_it, alone = quadratic.fit_quadratic(F, y, 2, 0, better.basis), quadratic.fit_quadratic(F, y, 2, 0)
+    np.testing.assert_array_equal(with_it.basis, alone.basis)
     np.testing.assert_allclose(with_it(F), alone(F))
+
+
+def test_a_quadratic_embedding_in_two_parts_is_near_that_of_all_samples(monkeypatch):
+    X, y = _images(600)
+    F = Rows(np.abs(X[:, :20]))
+    whole = quadratic.fit_quadratic(F, y, 2, 0)(F)
+    monkeypatch.setattr(quadratic, "_MOST", 500)
+    monkeypatch.setattr(quadratic, "_PART", 300)
+    parts = quadratic.fit_quadratic(F, y, 2, 0)(F)
+    assert not np.array_equal(whole, parts)
+    explained = parts @ np.linalg.lstsq(parts, whole)[0]  # components may turn and change signs
+    assert np.sum((whole - explained) ** 2) < 0.2 * np.sum(whole**2)
+
+
+def test_local_fits_without_steps_know_how_many_codes_are_not_zero():
+    X, y = _images(60)
+    model = SparLow("lda", n_atoms=12, views=Patches(size=3), random_state=0).fit(X, y)
+    atoms, prior = model.dictionary_, model.prior_
+    kept = Samples(normalize(X), prior, model._views).coded(atoms)
+    np.testing.assert_allclose(model.history_["nonzeros"], [kept.codes.nnz / kept.codes.shape[0]])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_wide_sparse_samples_need_no_square_matrix(weighted):
+    X = sp.random_array((40, 50_000), density=0.001, format="csr", rng=np.random.default_rng(0))
+    weights = np.linspace(1, 2, 40) if weighted else None
+    model = SparLow("pca", 3, n_atoms=8, max_iter=0, random_state=0).fit(X, sample_weight=weights)
+    assert model.embedding_.shape == (40, 3)
+
+
+def test_weighted_variance_is_that_of_dense_algebra():
+    X, _ = _images(50)
+    weights = np.random.RandomState(0).uniform(0.5, 2, 50)
+    centred = X - weights @ X / weights.sum()
+    for rows in (Rows(X), Rows(sp.csr_array(X)), Rows(X[:, :30], sp.csr_array(X[:, 30:]))):
+        np.testing.assert_allclose(rows.weighted_variance(weights), weights @ np.sum(centred**2, axis=1))
+
+
+def test_components_that_a_model_chose_can_be_asked_for():
+    X, _ = _images(60)
+    chosen = SparLow("pca", n_atoms=10, max_iter=0, random_state=0).fit(X)
+    assert chosen.n_components_ > 10
+    assert np.isnan(chosen.ridges_).all()
+    again = SparLow("pca", chosen.n_components_, n_atoms=10, max_iter=0, random_state=0).fit(X)
+    np.testing.assert_array_equal(again.embedding_, chosen.embedding_)

@@ -435,11 +435,20 @@ class _Broken(LDA):
     def bind(self, X, y, n_jobs):
         found = super().bind(X, y, n_jobs)
         if self.part == "below":
+            return Quotient(graphs.centring(len(y)), None)
+        if self.part == "trace form":
             return Quotient(found.above, None)
         return dataclasses.replace(found, above=found.above + graphs.Structure(np.full(len(y), np.nan)))
 
 
-@pytest.mark.parametrize(("part", "said"), [("nan", "NaN or infinite"), ("below", 'embedding="orthonormal"')])
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("nan", "NaN or infinite"),
+        ("below", 'embedding="orthonormal"'),
+        ("trace form", r"_Broken.bind: below=None .* needs above=centring"),
+    ],
+)
 def test_structures_that_cannot_be_used_are_refused(part, said):
     X, y, _ = cases.labelled(60, 12, 20)
     with pytest.raises(ValueError, match=said):

@@ -12,6 +12,7 @@ from sparlow import SparLow, embedding
 from sparlow.coded import Rows, Samples
 from sparlow.criteria import LDA
 from sparlow.embedding import (
+    LARGER,
     PAIRS,
     USUAL,
     WIDE,
@@ -347,3 +348,12 @@ def test_samples_with_a_large_mean_and_repeated_ones_are_fine(dtype):
     W = whitened(LDA().bind(samples, y), Rows(samples), 0.1, 1)
     Z = samples.astype(float) @ W
     assert abs(Z[y == 0].mean() - Z[y == 1].mean()) > 3 * Z[y == 0].std()
+
+
+def test_the_ridge_of_samples_may_be_larger_than_the_grid():
+    """Means of classes that noise of many dimensions hides want more shrinkage than the usual ridges give."""
+    rng = np.random.RandomState(1)
+    y = np.arange(400) % 8
+    X = (0.15 * rng.standard_normal((8, 300)))[y] + rng.standard_normal((400, 300))
+    model = SparLow("lda", max_iter=0, random_state=0).fit(X, y)
+    assert model.ridges_[1] in LARGER

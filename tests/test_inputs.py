@@ -301,5 +301,5 @@ def test_samples_that_hardly_differ_have_a_quadratic_form():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         P = (rng.random(30) + 2e-3 * rng.standard_normal((60, 30))).astype(np.float32)
-        S, fitted = _solved(P, targets, 2)
+        S, fitted = _solved(P, targets, 2, 0.1)
         assert np.all(np.isfinite(np.hstack([S, fitted])))

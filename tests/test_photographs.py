@@ -15,7 +15,7 @@ from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import evaluate, fit
 from sparlow.app.photographs import Recipe
-from sparlow.images import pyramid_features
+from sparlow.images import fisher_features, pyramid_features
 from sparlow.models import load_file
 from sparlow.views import Patches
 from tests import cases
@@ -239,3 +239,9 @@ def test_ctrl_c_while_likeness_is_measured_saves_the_model(digits, tmp_path, cap
     assert main(["fit", str(digits / "all"), "-o", str(tmp_path / "m"), "--n-atoms", "12", *BRIEF]) == 130
     assert "what was learned is saved first" in capsys.readouterr().err
     assert "unlikeness" not in load_file(tmp_path / "m").data
+
+
+def test_commands_take_the_patches_of_the_library():
+    large = [(300, 200)] * 3
+    assert Recipe().patches(large) == tuple(fisher_features()["descriptors"].patch)
+    assert Recipe(coding="llc").patches(large) == tuple(pyramid_features(coding="llc")["descriptors"].patch)

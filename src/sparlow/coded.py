@@ -33,6 +33,7 @@ _DENSE = 0.5  # share of nonzero features from which on they are stored as a den
 _GROWTH = 1.1  # room for features of samples to come, beside those like the samples so far
 _FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 _BATCH = 1024  # rows that are converted to double precision at once
+_NUMBERS = 1 << 24  # numbers of dense rows that are copied at once
 _ENTRIES = 1 << 22  # stored entries that are looked at at once
 _FILLED = 0.05  # share of nonzero features from which on dense products with …
 _MANY = 16  # … so many columns are faster than sparse ones
@@ -74,6 +75,11 @@ class Rows:
         """Return the mean of the rows with weights (n,), None where all count the same."""
         return self.mean if weights is None else self.rmatmul((weights / weights.sum())[:, None]).ravel()
 
+    def weighted_variance(self, weights: Array) -> float:
+        """Return Σ wᵢ‖φᵢ − φ̄‖², φ̄ the mean with these weights (n,)."""
+        mean, norms = self.weighted_mean(weights), self.by_rows(_squared_norms, 1)[:, 0]
+        return float(weights @ norms - weights.sum() * (mean @ mean))
+
     @functools.cached_property
     def squares(self) -> float:
         """The squared Frobenius norm, the sum of all squared entries."""
@@ -95,7 +101,7 @@ class Rows:
         for block, columns in zip(self.blocks, self.slices, strict=True):
             filled = _filled(block, U.shape[1])
             for rows in _batches(block, filled):
-                out[rows] += _double(block[rows], filled) @ U[columns]
+                out[rows] += _double(block, rows, filled) @ U[columns]
         return out
 
     def rmatmul(self, E: Any) -> Array:
@@ -104,7 +110,7 @@ class Rows:
         for block, columns in zip(self.blocks, self.slices, strict=True):
             filled = not sp.issparse(E) and _filled(block, E.shape[1])
             for rows in _batches(block, filled):
-                part = _double(block[rows], filled).T @ E[rows]
+                part = _double(block, rows, filled).T @ E[rows]
                 out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
@@ -185,11 +191,17 @@ def _form(S: Structure, block: Any, n_jobs: int | None) -> Array:
     return (out + out.T) / 2
 
 
+def _squared_norms(rows: Rows) -> Array:
+    """Return the squared norms of some rows, (n, 1)."""
+    doubles = (block.astype(float, copy=False) for block in rows.blocks)
+    return np.asarray(sum(np.asarray((block * block).sum(axis=1)).ravel() for block in doubles))[:, None]
+
+
 def _column_sums(block: Any) -> Array:
     """Return the sums over the rows of a block, in double precision."""
     out = np.zeros(block.shape[1])
     for rows in _batches(block, False):
-        out += np.asarray(block[rows].sum(axis=0, dtype=float)).ravel()
+        out += np.asarray(_double(block, rows, False).sum(axis=0)).ravel()
     return out
 
 
@@ -212,8 +224,10 @@ def _used(block: Any) -> Array:
 
 def _batches(block: Any, filled: bool) -> Any:
     """Cut the rows of a block so that a copy of them stays small; all at once where none is made."""
-    n = block.shape[0]
-    return [slice(0, n)] if block.dtype == np.float64 and not filled else gen_batches(n, _BATCH)
+    n, width = block.shape
+    if block.dtype == np.float64 and not filled:
+        return [slice(0, n)]
+    return gen_batches(n, min(_BATCH, max(1, _NUMBERS // width)) if filled or not sp.issparse(block) else _BATCH)
 
 
 def _filled(block: Any, count: int) -> bool:
@@ -221,9 +235,10 @@ def _filled(block: Any, count: int) -> bool:
     return bool(sp.issparse(block) and count >= _MANY and block.nnz > _FILLED * block.shape[0] * block.shape[1])
 
 
-def _double(rows: Any, filled: bool) -> Any:
+def _double(block: Any, rows: slice, filled: bool) -> Any:
     """Return rows of a block in double precision, as a dense array where zeros are to be filled in."""
-    return (rows.toarray() if filled else rows).astype(float, copy=False)
+    some = block if rows == slice(0, block.shape[0]) else block[rows]  # a slice of a sparse matrix is a copy
+    return (some.toarray() if filled else some).astype(float, copy=False)
 
 
 @dataclass(frozen=True)
@@ -319,17 +334,22 @@ class Coded(Rows):
     features : array or csr_array of shape (n, width)
         Their codes, or the pooled codes of their views.
     codes : csr_array of shape (n · views, r), optional
-        Codes of all views; None where they were too many to be kept.
+        Codes of all views; None where they are not kept.
+    n_codes : int, optional
+        How many codes of views are not zero, where that is known.
 
     """
 
-    def __init__(self, samples: Samples, coder: Coder, features: Any, codes: sp.csr_array | None) -> None:
+    def __init__(
+        self, samples: Samples, coder: Coder, features: Any, codes: sp.csr_array | None, n_codes: int | None = None
+    ) -> None:
         (alpha, gamma), X = samples.weights, samples.X
         blocks = ([features if alpha == 1 else features * features.dtype.type(alpha)] if alpha else []) + (
             [X if gamma == 1 else X * X.dtype.type(gamma)] if gamma else []
         )
         super().__init__(*blocks, n_jobs=samples.n_jobs)
         self.samples, self.coder, self.features, self.codes = samples, coder, features, codes
+        self.n_codes = n_codes if codes is None else int(codes.nnz)
 
     @property
     def dictionary(self) -> Array:
@@ -345,8 +365,8 @@ class Coded(Rows):
 
     @property
     def nonzeros(self) -> float:
-        """The mean number of nonzero codes of a view; NaN where these were too many to be kept."""
-        return float("nan") if self.codes is None else self.codes.nnz / self.codes.shape[0]
+        """The mean number of nonzero codes of a view."""
+        return float("nan") if self.n_codes is None else self.n_codes / (len(self.samples) * self.samples.views.n_views)
 
     @property
     def largest(self) -> float:
@@ -356,7 +376,8 @@ class Coded(Rows):
 
     def weighted(self, weights: tuple[float, float]) -> Coded:
         """Return the same codes with other weights of codes and samples."""
-        return Coded(dataclasses.replace(self.samples, weights=weights), self.coder, self.features, self.codes)
+        samples = dataclasses.replace(self.samples, weights=weights)
+        return Coded(samples, self.coder, self.features, self.codes, self.n_codes)
 
     def pullback(self, left: Array, right: Array, scale: float | Array) -> Array:
         """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,)."""
@@ -394,7 +415,7 @@ class Coded(Rows):
 
     def without_codes(self) -> Coded:
         """Return the features alone, which take less memory where there are views."""
-        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.features, None)
+        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.features, None, self.n_codes)
 
 
 def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool = True) -> Coded:
@@ -414,7 +435,7 @@ def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool =
             kept.append(codes)
         else:
             kept = None
-    return Coded(samples, coder, stack.matrix(), sp.csr_array(sp.vstack(kept)) if kept else None)
+    return Coded(samples, coder, stack.matrix(), sp.csr_array(sp.vstack(kept)) if kept else None, total)
 
 
 class _Stack:
@@ -438,7 +459,7 @@ class _Stack:
             return
         part = sp.csr_array(features)
         start = int(self.indptr[-1][-1])
-        self.indptr.append(part.indptr[1:] + start)
+        self.indptr.append(part.indptr[1:].astype(np.int64) + start)
         if not first:
             self.data, self.indices, self.width = np.empty(0, part.dtype), np.empty(0, np.int32), features.shape[1]
         if start + part.nnz > len(self.data):

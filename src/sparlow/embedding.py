@@ -36,6 +36,7 @@ Array = NDArray[Any]
 
 RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
+LARGER = (3.0, 10.0, 100.0)  # of the samples, tried where the largest of those wins
 USUAL = (0.5, 0.3)  # where nothing can be held out to choose by
 FEW = (2.0, 0.3)  # the same where most samples have no label
 BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
@@ -102,8 +103,7 @@ def variances(coded: Any, weights: Array | None = None) -> tuple[float, float]:
     codes, samples = coded.weighted((1.0, 0.0)), coded.weighted((0.0, 1.0))
     if weights is None:
         return _variance_of_one(codes), _variance_of_one(samples)
-    S = centring(len(weights), weights)
-    return float(np.trace(codes.form(S))), float(np.trace(samples.form(S)))
+    return codes.weighted_variance(weights), samples.weighted_variance(weights)
 
 
 def _variance_of_one(rows: Rows) -> float:

@@ -167,6 +167,15 @@ def centring(n: int, weights: Array | None = None) -> Structure:
     return Structure(marks, None, marks[:, None], np.array([[-1.0 / marks.sum()]]))
 
 
+def is_centring(S: Structure) -> bool:
+    """Return whether a structure is that of :func:`centring`, diag(w) − wwᵀ/Σw for some weights w."""
+    w, total = S.diagonal, float(S.diagonal.sum())
+    if S.graph is not None or S.factors is None or S.core is None or S.core.shape != (1, 1) or not total > 0:
+        return False
+    root = np.sqrt(max(-float(S.core[0, 0]), 0.0)) * S.factors[:, 0]
+    return bool(np.allclose(root * np.sign(root.sum()) * np.sqrt(total), w))
+
+
 def class_masses(labels: Array, sample_weight: Array | None = None) -> Array:
     """Return how much each class counts (c,): its number of samples n_c, or the sum of their weights."""
     known = labels >= 0

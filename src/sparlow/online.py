@@ -420,7 +420,7 @@ class Stream:
             own = self.moments.of(slice(0, r))
             A, B, ridge = self._with_ridge(Scatters(own, self.kind))
             U = best_projection(A, B, self.n_components, self._start(A))[0]
-            return canonical(A, U), (1.0, 0.0), ridge, own.mean
+            return canonical(U.T @ (A @ U), U), (1.0, 0.0), ridge, own.mean
         n, mean = self.moments.seen, self.moments.mean
         second = np.diag(self.moments.second) / self.moments.weight - mean**2
         variances = [max(float(block.sum()) / n, np.finfo(float).tiny) for block in (second[:r], second[r:])]
@@ -430,7 +430,7 @@ class Stream:
             A = Scatters(self.moments, self.kind).rest() * scale[:, None] * scale
             ridge = self.shrinkage * float(np.trace(A)) * len(A) / r
             U = best_projection(A, (np.trace(A) + ridge) * np.eye(len(A)), self.n_components)[0]
-            return canonical(A, U), weights, ridge, mean * scale
+            return canonical(U.T @ (A @ U), U), weights, ridge, mean * scale
         a, b = USUAL[0] * variances[0], USUAL[1] * variances[1]
         weights = (1.0, float(np.sqrt(a / b)))
         scale = np.repeat(weights, (r, len(mean) - r))

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 _SEEDED = "rng" in inspect.signature(eigsh).parameters
 _PARTIAL = 1500  # dimension from which on Lanczos pays
 _DENSE = 0.2  # what LAPACK's partial solver costs in products with a vector, by dimension (measured at 1000 and 2000)
-_MARGIN = 100  # by how much the gain that is predicted for the next turn must be below the tolerance
+_MARGIN = 1e4  # by how much the gain that is predicted for the next turn must be below the tolerance
 
 
 class TraceRatio(NamedTuple):
@@ -58,7 +58,7 @@ def trace_ratio(
         An orthonormal U to start from, for instance the solution of a similar problem.
     tol : float
         The iteration stops when the quotient rises by less, relative to its size, or when its speed says that the next
-        turn would add a hundredth of that at most.
+        turn would add a ten-thousandth of that at most.
     max_iter : int
         Largest number of eigenvalue problems.
 
@@ -97,7 +97,7 @@ def trace_ratio(
     if not isinstance(tol, numbers.Real) or not 0 <= tol < np.inf:
         raise ValueError(f"tol must be zero or a positive number, got {tol!r}.")
     U, value, turns = best_projection(top, bottom, n_components, _check_start(start, (r, n_components)), tol, max_iter)
-    return TraceRatio(canonical(top, U), value, turns)
+    return TraceRatio(canonical(U.T @ (top @ U), U), value, turns)
 
 
 def _check_start(start: ArrayLike | None, shape: tuple[int, int]) -> Array | None:
@@ -212,12 +212,12 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     return np.linalg.eigh(M)[1][:, r - count :]
 
 
-def canonical(A: Array, U: Array) -> Array:
-    """Rotate U to diagonalise UᵀAU, descending, the entry of largest modulus in each column positive.
+def canonical(core: Array, U: Array) -> Array:
+    """Rotate U to diagonalise the core UᵀAU, descending, the entry of largest modulus in each column positive.
 
     The quotient fixes only the span of U; this choice is the same on every run.
     """
-    _, V = np.linalg.eigh(U.T @ (A @ U))
+    _, V = np.linalg.eigh(core)
     U = U @ V[:, ::-1]
     largest = np.argmax(np.abs(U), axis=0)
     signs = np.sign(U[largest, np.arange(U.shape[1])])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from ..images.pipelines import PATCHES
 from ..images.reading import UnreadableImageError, read_levels
 from ..messages import warn
 from ..parallel import Threads
@@ -25,7 +26,6 @@ Size = tuple[int, int]
 STAGES = ("descriptors", "codebook", "pyramid")
 LARGEST = 128  # pixels a side of pictures whose pixels are the samples
 _SIDE = 300  # pixels of the longer side of a picture as it is used
-_SCALES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 48)}
 _OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
 _ENOUGH = 5000  # pictures that the principal components are learned from
 _SMALL = 0.05  # share of the pictures that may be too small for a patch
@@ -66,7 +66,7 @@ class Recipe:
         """Return the sides of the patches that commands take for photographs of these sizes."""
         if self.patch is not None:
             return self.patch
-        usual = _SCALES["fisher" if self.coding == "fisher" else self.descriptor]
+        usual = PATCHES["fisher" if self.coding == "fisher" else self.descriptor]
         shortest = np.quantile([min(size) for size in sizes], _SMALL) if sizes else usual[-1]
         return tuple(side for side in usual if side <= shortest) or usual[:1]
 

@@ -135,6 +135,11 @@ def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | Non
         for part in (structure.diagonal, structure.graph, structure.factors, structure.core):
             if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
                 raise ValueError(f"{name} made a structure that contains NaN or infinite values.")
+    if quotient.below is None and not graphs.is_centring(quotient.above):
+        raise ValueError(
+            f"{name}: below=None is the trace form of PCA, which needs above=centring(n) or centring(n, weights). "
+            "Give a structure below for any other."
+        )
     return quotient
 
 

@@ -101,9 +101,10 @@ class Quotient:
 
     def spread(self, coded: Rows) -> float:
         """Return tr(ΦᵀS_AΦ) of the trace form, the total variance times n, each sample with its weight."""
-        if np.ptp(self.above.diagonal) > 0:
-            return float(np.trace(coded.form(self.above)))
-        return coded.squares - self.n_samples * float(np.vdot(coded.mean, coded.mean))
+        weights = self.above.diagonal
+        if np.ptp(weights) > 0:
+            return coded.weighted_variance(weights)
+        return float(weights[0] * (coded.squares - self.n_samples * np.vdot(coded.mean, coded.mean)))
 
     def _difference(self, value: Value) -> Array:
         """Return E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
@@ -126,7 +127,7 @@ class Quotient:
         scale, weights = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom), self.above.diagonal
         left = np.hstack([left, -scale * weights[:, None]])
         if np.ptp(weights) == 0:
-            return left, np.vstack([right, coded.mean]), scale
+            return left, np.vstack([right, coded.mean]), float(scale * weights[0])
         return left, np.vstack([right, coded.weighted_mean(weights)]), scale * weights
 
     def projection_gradient(self, coded: Rows, U: Array, value: Value) -> Array:

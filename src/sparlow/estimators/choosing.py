@@ -18,8 +18,10 @@ from ..dictionaries import distinct_rows
 from ..embedding import (
     FEW,
     FLAT,
+    LARGER,
     PAIRS,
     POOLED,
+    RIDGES_BESIDE,
     USUAL,
     WIDE,
     Embedding,
@@ -114,7 +116,7 @@ def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None)
         pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
         tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
         found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-        start = Choice(choose_ridges(found, start.ridges))
+        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found, start.ridges)))
         if all(trial.may_be_wide for trial in trials):
             room = all(trial.has_room(FLAT) for trial in trials)
             options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
@@ -131,6 +133,21 @@ def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None)
             choice = dataclasses.replace(choice, n_steps=0, by_count=trials[0].by_count[0])
             fitted |= {"best_iter_": 0, "stop_reason_": _KEPT}
     return choice, fitted
+
+
+def _beyond_the_grid(
+    trials: list[Trial], found: dict[tuple[float, float], Array], chosen: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the ridges chosen, or a larger one of the samples, where theirs is the largest tried and that is better.
+
+    ``found`` gets the outcomes of what is tried.
+    """
+    if chosen[1] != max(filter(np.isfinite, RIDGES_BESIDE)):
+        return chosen
+    more = [(chosen[0], ridge) for ridge in LARGER]
+    found |= {ridges: _pooled(trials, [trial.outcomes(Choice(ridges)) for trial in trials]) for ridges in more}
+    best = max(more, key=lambda ridges: float(found[ridges].mean()))
+    return best if surely(found[best] - found[chosen]) else chosen
 
 
 def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:

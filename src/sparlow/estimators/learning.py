@@ -113,7 +113,8 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     if n_atoms is None:
         n_atoms = _usual_atoms(setup, n_samples, labels, distinct)
     # before the work, not after it
-    n_components_of(setup.criterion, setup.n_components, setup.views.width(n_atoms), labels, "atoms")
+    width = setup.views.width(n_atoms) + (samples.shape[1] if setup.beside else 0)
+    n_components_of(setup.criterion, setup.n_components, width, labels, "features" if setup.beside else "atoms")
     classes = setup.views.like_samples and labels.y is not None and suits_classes(samples.X, labels.y, n_atoms)
     y = labels.y if classes else None
     options: dict[str, Any] = {"prior": setup.prior, "random_state": rng, "n_jobs": setup.n_jobs}
@@ -316,7 +317,8 @@ def embedding_at(learned: Learned, now: Evaluation) -> Embedding | Quadratic:
         some = _at_most(now.coded, learned.labels.y, setup.seed)
         return fit_quadratic(*some, now.projection.shape[1], setup.seed)
     if not setup.whiten:
-        return Embedding.of(canonical(now.coded.form(objective.plain.above), now.projection), now.coded, weights)
+        Y = now.coded @ now.projection
+        return Embedding.of(canonical(Y.T @ (objective.plain.above @ Y), now.projection), now.coded, weights)
     quotient = objective.plain if objective.quotient.renew is None else objective.quotient
     W = whitened(quotient, now.coded, quotient.ridge, now.projection.shape[1], learned.choice.wide)
     return Embedding.of(W, now.coded, weights)
@@ -345,7 +347,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "n_atoms_": len(now.dictionary),
         "weights_": coded.samples.weights,
         "ridge_": objective.quotient.ridge,
-        "ridges_": learned.choice.ridges,
+        "ridges_": learned.choice.ridges if setup.whiten else (np.nan, np.nan),
         "mu_proximity_": objective.mu_proximity,
         "criterion_": setup.criterion,
         "prior_": setup.prior,

@@ -142,7 +142,7 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
         "n_atoms_": len(D),
         "weights_": weights,
         "ridge_": ridge,
-        "ridges_": USUAL if setup.whiten else (np.nan, np.inf),
+        "ridges_": USUAL if setup.whiten else (np.nan, np.nan),
         "mu_proximity_": stream.mu_proximity,
         "shrinkage_": stream.shrinkage,
         "criterion_": stream.criterion,

@@ -144,7 +144,8 @@ class TraceQuotient(Projector):
         B[np.diag_indices_from(B)] += shrinkage * np.trace(B) / len(B)
         V = _span(rows.form(centring(X.shape[0])), count)
         U, value, n_iter = best_projection(V.T @ A @ V, V.T @ B @ V, count)
-        U = canonical(A, V @ U).astype(X.dtype)
+        U = V @ U
+        U = canonical(U.T @ (A @ U), U).astype(X.dtype)
         embedding = _projected(X, mean, U)
         fitted: dict[str, Any] = {"regression_": regress(embedding, labels)} if criterion.targets else {}
         if labels.classes is not None:

@@ -28,6 +28,7 @@ from .pyramid import SpatialPyramid
 Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
+PATCHES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 64)}  # sides in pixels, by default
 _DENSE = 0.1  # share of the numbers that are not zero, from which products of dense rows are quicker
 
 
@@ -191,7 +192,7 @@ def pyramid_features(
         raise ValueError(f"descriptor must be 'sift' or 'dhog', got {descriptor!r}.")
     fisher = coding == "fisher"
     if patch is None:
-        patch = (16, 32, 64) if fisher else (16, 24, 32) if descriptor == "sift" else (16, 25, 31)
+        patch = PATCHES["fisher" if fisher else descriptor]
     step = step or (5 if fisher else 8)
     shared = {"memory": memory, "n_jobs": n_jobs, "verbose": verbose}
     if n_words is None:

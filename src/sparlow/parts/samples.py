@@ -189,8 +189,8 @@ def _count(coded: Coded) -> tuple[Any, ...]:
     features = coded.features
     rows = Rows(features)
     counts = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
-    kept = coded.codes
-    nonzeros = (np.nan, 0.0) if kept is None else (float(kept.nnz), float(kept.shape[0]))
+    views = float(len(coded.samples) * coded.samples.views.n_views)
+    nonzeros = (np.nan, 0.0) if coded.n_codes is None else (float(coded.n_codes), views)
     empty = int(np.sum(counts == 0))
     return rows.mean * rows.shape[0], rows.squares, rows.nnz, rows.used.astype(int), empty, *nonzeros
 
@@ -331,7 +331,7 @@ class CodedParts(Rows):
 
     @property
     def nonzeros(self) -> float:
-        """The mean number of nonzero codes of a view; NaN where these were too many to be kept."""
+        """The mean number of nonzero codes of a view."""
         return float(self._counted[5] / max(self._counted[6], 1))
 
     @property
