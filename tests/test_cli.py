@@ -652,8 +652,9 @@ def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
     assert "words are encoded (city)" in said
     table.loc[5, "city"] = "Rome"  # a new word, and columns in another order
     table[["city", "income", "age", "species"]].to_csv(tmp_path / "new.csv", index=False)
-    code, told, _ = run(capsys, "evaluate", tmp_path / "m", tmp_path / "new.csv", "--classifiers", "1NN")
+    code, told, said = run(capsys, "evaluate", tmp_path / "m", tmp_path / "new.csv", "--classifiers", "1NN")
     assert (code, told["n_seen"]) == (0, 79)
+    assert "1 missing numbers are filled as in learning; 1 words that the model has not seen" in said
     for city in ("", "5"):  # a column of words that has none here
         (tmp_path / "one.csv").write_text(f"age,income,city\n41,40000,{city}\n")
         assert run(capsys, "predict", tmp_path / "m", tmp_path / "one.csv")[0] == 0

@@ -20,7 +20,7 @@ from ..models import ModelFile, ModelFileError, load_file
 from .dataset import DataError, Dataset, ReadOptions, ending_of
 from .photographs import describe, least_side, look_at, takes_pictures
 from .readers import COLUMNED, holds_pictures, labelled, read, read_frame
-from .tables import worded_columns
+from .tables import known_words, said_of_frame
 from .terminal import Terminal, UserError
 
 Array = NDArray[Any]
@@ -138,8 +138,11 @@ def read_data(
             return _read_photographs(arguments, pathlib.Path(path), held, terminal)
         how = how_to_read(arguments, path, held)
         if held is not None and held.columns is not None:
-            worded = set() if held.before is None else worded_columns(held.before)
-            frame, dataset = read_frame(path, how, held.columns, worded)
+            words = known_words(held.before)
+            frame, dataset = read_frame(path, how, held.columns, set(words))
+            said = said_of_frame(frame, words)
+            if said and terminal is not None:
+                terminal.tell(f"{path}: {said}")
             held.model.set_params(n_jobs=arguments.jobs)
             return dataclasses.replace(dataset, X=held.prepare(frame))
         dataset = read(path, how)

@@ -177,10 +177,10 @@ def _refuse_missing(columns: dict[Any, Array], path: pathlib.Path, lines: list[i
     where = f"row {row} (from 0)" if lines is None else f"line {lines[row]}"
     listed = ", ".join(f"{name!r} ({gap.sum()} of {len(gap)})" for name, gap in [*gaps.items()][:10])
     more = f" and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
-    columns_out = " ".join(map(str, [*gaps][:10]))
+    columns_out = f": --drop {' '.join(map(str, gaps))}" if len(gaps) <= 10 else " (--drop)"
     raise DataError(
         f"{path}, {where}: the value in column {[*gaps][first]!r} is missing. In all: {listed}{more}. Fill them in "
-        f"(--fill: with the median), or leave the columns out: --drop {columns_out}."
+        f"(fit, evaluate --fill: with the median), or leave the columns out{columns_out}."
         f"{_or_labels([*gaps][first], labelled)}"
     )
 
@@ -286,16 +286,26 @@ def _words(column: Array) -> Array:
     return np.array([None if _is_missing(cell) else str(cell) for cell in column], object)
 
 
-def worded_columns(pipeline: Pipeline) -> set[str]:
-    """Return the columns that the encoders of a fitted pipeline know as words."""
-    found = set()
-    tables = [step for _, step in pipeline.steps if isinstance(step, ColumnTransformer)]
+def known_words(pipeline: Pipeline | None) -> dict[str, Array]:
+    """Return the columns that the encoders of a fitted pipeline know as words, with these words."""
+    found: dict[str, Array] = {}
+    tables = [step for _, step in pipeline.steps if isinstance(step, ColumnTransformer)] if pipeline else []
     for _, coder, columns in (part for table in tables for part in table.transformers_):
         coder = coder[-1] if isinstance(coder, Pipeline) else coder
         if isinstance(coder, OneHotEncoder):
             known = zip(columns, coder.categories_, strict=True)
-            found |= {str(name) for name, categories in known if categories.dtype.kind == "O"}
+            found |= {str(name): categories for name, categories in known if categories.dtype.kind == "O"}
     return found
+
+
+def said_of_frame(frame: Any, known: dict[str, Array]) -> str:
+    """Return what a pipeline makes up for in a table: gaps that it fills, and words that it has not seen."""
+    gaps = int(frame[[name for name in frame.columns if name not in known]].isna().sum().sum())
+    unseen = {str(word) for name, words in known.items() for word in set(frame[name].dropna()) - set(words)}
+    said = [f"{gaps} missing numbers are filled as in learning"] * bool(gaps)
+    some = ", ".join(sorted(unseen)[:3]) + ", …" * (len(unseen) > 3)
+    said += [f"{len(unseen)} words that the model has not seen count as none of its words: {some}"] * bool(unseen)
+    return "; ".join(said)
 
 
 def _name_position(columns: Sequence[Array], names: list[str] | None, how: ReadOptions) -> int | None:
