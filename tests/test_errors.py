@@ -71,7 +71,9 @@ def test_more_components_than_discriminants(build, name):
 
 def test_more_components_than_atoms_or_features():
     with pytest.raises(ValueError, match=r"n_components=31 .* which is 30 \(the 30 atoms\)"):
-        small("pca", 31).fit(X)
+        small("pca", 31, embedding="orthonormal").fit(X)
+    with pytest.raises(ValueError, match=r"n_components=95 .* which is 94 \(the 94 features\)"):  # samples beside codes
+        small("pca", 95).fit(X)
     with pytest.raises(ValueError, match=r"n_components=65 .* which is 64 \(the 64 features\)"):
         TraceQuotient("pca", 65).fit(X)
 

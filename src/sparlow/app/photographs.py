@@ -40,7 +40,7 @@ class Recipe:
     descriptor : {"sift", "dhog"}
         Kind of local descriptors.
     patch : tuple of int, optional
-        Sides of the patches in pixels; by default three, of which those that do not fit in the pictures are left out.
+        Sides of the patches in pixels; by default three, of which those above half of the shorter side are left out.
     step : int, optional
         Distance of neighbouring patches in pixels; by default 5 for "fisher" and 8 for the others.
     words : int, optional
@@ -68,7 +68,7 @@ class Recipe:
             return self.patch
         usual = PATCHES["fisher" if self.coding == "fisher" else self.descriptor]
         shortest = np.quantile([min(size) for size in sizes], _SMALL) if sizes else usual[-1]
-        return tuple(side for side in usual if side <= shortest) or usual[:1]
+        return tuple(side for side in usual if 2 * side <= shortest) or usual[:1]
 
 
 @dataclass(frozen=True)

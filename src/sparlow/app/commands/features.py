@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(4),
         nargs="+",
         metavar="PIXELS",
-        help="default: 16 32 64, as far as pictures are so large",
+        help="default: 16 32 64, up to half of the shorter side",
     )
     parser.add_argument("--step", type=whole_number(1), metavar="PIXELS", help="default: 5, or 8 if not fisher")
     parser.add_argument(
