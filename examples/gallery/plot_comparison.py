@@ -36,7 +36,8 @@ for name, method in methods.items():
 # %%
 # UMAP takes longer to compile than all of this to run, so its plane was computed before, by umap-learn 0.5.12:
 # ``UMAP(random_state=0).fit(X_train)``.
-stored = np.loadtxt(pathlib.Path(__file__).with_name("umap_of_digits.csv"), delimiter=",")
+folder = pathlib.Path(__file__).parent if "__file__" in globals() else pathlib.Path()  # the site is built in the folder
+stored = np.loadtxt(folder / "umap_of_digits.csv", delimiter=",")
 planes["UMAP"] = [stored[: len(X_train)], stored[len(X_train) :]]
 
 # %%
