@@ -413,10 +413,6 @@ class Coded(Rows):
         V = self.samples.views.n_views
         return _some_rows(self.codes, slice(part.start * V, part.stop * V))
 
-    def without_codes(self) -> Coded:
-        """Return the features alone, which take less memory where there are views."""
-        return self if self.samples.views.whole else Coded(self.samples, self.coder, self.features, None, self.n_codes)
-
 
 def code(samples: Samples, coder: Coder, near: Coded | None = None, keep: bool = True) -> Coded:
     """Code samples with a coder; without ``keep`` the codes of views are let go, which suits samples to be embedded."""
