@@ -7,6 +7,8 @@ from sklearn.preprocessing import normalize
 
 from sparlow import SparLow, quadratic
 from sparlow.coded import Rows, Samples, _Stack
+from sparlow.criteria import Quotient
+from sparlow.graphs import centring
 from sparlow.priors import ElasticNet
 from sparlow.views import Patches
 
@@ -118,3 +120,21 @@ def test_components_that_a_model_chose_can_be_asked_for():
     assert np.isnan(chosen.ridges_).all()
     again = SparLow("pca", chosen.n_components_, n_atoms=10, max_iter=0, random_state=0).fit(X)
     np.testing.assert_array_equal(again.embedding_, chosen.embedding_)
+
+
+@pytest.mark.parametrize("weights", [np.ones(30), np.full(30, 3.0), np.linspace(0.5, 2, 30)])
+def test_the_trace_form_counts_weights_in_value_and_gradient(weights):
+    rng = np.random.RandomState(4)
+    F, move, U = (
+        rng.standard_normal((30, 6)),
+        rng.standard_normal((30, 6)),
+        np.linalg.qr(rng.standard_normal((6, 2)))[0],
+    )
+    quotient = Quotient(centring(30, weights), None)
+    A, B = quotient.matrices(Rows(F))
+    value = quotient.value(Rows(F), U)
+    np.testing.assert_allclose(value.quotient, np.trace(U.T @ A @ U) / np.trace(U.T @ B @ U))
+    left, right, scale = quotient.features_gradient(Rows(F), U, value)
+    gradient = left @ right + np.reshape(scale, (-1, 1)) * F
+    above, below = (quotient.value(Rows(F + step * move), U).quotient for step in (1e-6, -1e-6))
+    np.testing.assert_allclose(np.vdot(gradient, move), (above - below) / 2e-6, rtol=1e-6)
