@@ -1,5 +1,7 @@
 """What each component adds: quotients against dense scatter, scores on held-out samples, and the model's own table."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,17 @@ def test_quotients_of_pca_are_shares_of_variance():
     shares = model.embedding_.var(axis=0) / codes.var(axis=0).sum()
     np.testing.assert_allclose(model.spectrum_["quotient"], shares, rtol=1e-6)
     assert (np.diff(shares) < 0).all()
+
+
+def test_quotients_take_little_memory_beside_a_wide_embedding():
+    rng = np.random.RandomState(0)
+    y, wide = rng.randint(5, size=4000), rng.standard_normal((4000, 48))
+    quotient = LDA().bind(wide, y)
+    tracemalloc.start()
+    component_quotients(quotient, Rows(wide), wide)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < wide.nbytes / 2
 
 
 def test_held_out_score_rises_with_the_components_and_ends_at_that_of_the_model():

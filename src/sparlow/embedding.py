@@ -71,7 +71,9 @@ class Embedding:
 
     def __call__(self, coded: Rows) -> Array:
         """Return the embedding (n, l)."""
-        return coded @ self.projection - self.centre
+        Y = coded @ self.projection
+        Y -= self.centre
+        return Y
 
 
 def block_weights(coded: Any, ridges: tuple[float, float]) -> tuple[tuple[float, float], float]:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from .coded import Rows
 from .criteria import Quotient
+from .graphs import Structure
 
 Array = NDArray[Any]
 
 _COUNTS = 16  # numbers of components that are tried on held-out samples
+_AT_ONCE = 4  # columns
 
 
 def tried_counts(n_components: int) -> list[int]:
@@ -24,11 +26,18 @@ def tried_counts(n_components: int) -> list[int]:
 
 def component_quotients(quotient: Quotient, coded: Rows, Y: Array) -> Array:
     """Return the quotient of each component by itself, yᵀS_A y / yᵀS_B y, from the embedding Y (n, l)."""
-    above = np.einsum("nl,nl->l", Y, quotient.above @ Y)
+    above = _forms(quotient.above, Y)
     if quotient.below is None:  # the trace form: the share of all variance
         return above / max(quotient.spread(coded), np.finfo(float).tiny)
-    below = np.einsum("nl,nl->l", Y, quotient.below @ Y)
+    below = _forms(quotient.below, Y)
     return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
+
+
+def _forms(S: Structure, Y: Array) -> Array:
+    """Return yᵀSy of each column, a few columns at a time: Y may be the largest array of a fit."""
+    return np.concatenate(
+        [np.einsum("nl,nl->l", y, S @ y) for y in np.split(Y, range(_AT_ONCE, Y.shape[1], _AT_ONCE), 1)]
+    )
 
 
 def spectrum_of(quotients: Array, held_out: Mapping[int, Array]) -> dict[str, Array]:
