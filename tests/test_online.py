@@ -194,6 +194,14 @@ def test_pickling_in_mid_stream(digits):
     np.testing.assert_array_equal(model.transform(X[:20]), other.transform(X[:20]))
 
 
+def test_a_stream_that_drops_a_fitted_model_says_so(digits):
+    X, y = digits
+    model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="drops the fitted model"):
+        model.partial_fit(X[:300], y[:300])
+    model.partial_fit(X[300:600], y[300:600])  # warnings are errors
+
+
 def test_streams_of_targets_and_of_nothing(digits):
     X, _ = digits
     targets = np.c_[X[:, 20], X[:, 30] - X[:, 42]]

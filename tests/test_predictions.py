@@ -95,3 +95,6 @@ def test_without_classes_there_are_no_predictions():
         model.fit(X)
         assert not hasattr(model, "predict")
         assert not hasattr(model, "predict_proba")
+        with pytest.raises(AttributeError) as caught:
+            model.predict(X)
+        assert "fitted with no labels" in str(caught.value.__cause__)

@@ -46,13 +46,16 @@ def refuse_stacks(X: Any) -> None:
 
 
 def _has_classes(model: Any) -> bool:
-    """Return whether the model knows classes, or would if it were fitted with labels."""
-    return hasattr(model, "classes_") or not hasattr(model, "embedding_")
+    """Return True where the model knows classes, or would if it were fitted with labels; the error says why not."""
+    if hasattr(model, "embedding_") and not hasattr(model, "classes_"):
+        given = "targets" if hasattr(model, "regression_") else "no labels"
+        raise AttributeError(f"The model was fitted with {given}, so it has no classes. Fit it with labels: fit(X, y).")
+    return True
 
 
 def _predicts(model: Any) -> bool:
-    """Return whether the model predicts classes or targets."""
-    return _has_classes(model) or hasattr(model, "regression_")
+    """Return True where the model predicts classes or targets; the error says why not."""
+    return hasattr(model, "regression_") or _has_classes(model)
 
 
 @contextmanager

@@ -310,6 +310,8 @@ class SparLow(CallbackSupportMixin, Projector):
         refuse_stacks(X)
         begun = self.__dict__.get("_stream")
         if begun is None:
+            if hasattr(self, "dictionary_"):
+                warn("partial_fit drops the fitted model and begins a new one: a stream cannot go on from fit or load.")
             self._forget()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
         known = classes if begun is None else begun["labels"].classes
