@@ -302,6 +302,16 @@ def test_shares_are_votes_of_the_nearest_fifty_from_their_definition():
         np.testing.assert_allclose(shares, votes / votes.sum(), rtol=1e-9)
 
 
+def test_many_points_are_not_copied_and_vote_as_few_do():
+    rng = np.random.RandomState(0)
+    labels = rng.randint(3, size=20_000)
+    points = (rng.standard_normal((20_000, 5)) + 2 * np.eye(5)[labels]).astype(np.float32)
+    many = Neighbours.among(points, labels, 0.7, 0.01)
+    assert np.shares_memory(many.points, points)
+    exact = Neighbours(points.astype(float), labels, 0.7, 0.01)
+    np.testing.assert_allclose(many.probabilities(points[:50] + 0.1), exact.probabilities(points[:50] + 0.1), atol=1e-4)
+
+
 def test_sharp_votes_are_those_of_the_nearest_neighbour():
     rng = np.random.default_rng(0)
     points, labels, new = rng.standard_normal((80, 3)), np.arange(80) % 3, rng.standard_normal((50, 3))

@@ -382,10 +382,17 @@ class Neighbours:
     floor: float
 
     @classmethod
+    def among(cls, points: Array, labels: Array, beta: float, floor: float) -> Neighbours:
+        """Return the neighbours among some points, in double precision if they are few; many are not copied."""
+        return cls(
+            np.array(points, float) if len(points) <= _FEW else np.ascontiguousarray(points), labels, beta, floor
+        )
+
+    @classmethod
     def of(cls, points: Array, labels: Array, new: Array | None = None, truth: Array | None = None) -> Neighbours:
         """Choose bandwidth and floor by the log loss on new samples, or by leaving out one sample at a time."""
-        points = np.ascontiguousarray(points, dtype=float)
-        plain = cls(points, labels, 1.0, 1e-3)
+        plain = cls.among(points, labels, 1.0, 1e-3)
+        points = plain.points
         if len(points) < 3:
             return plain
         if new is None or truth is None:
@@ -393,7 +400,6 @@ class Neighbours:
             truth = labels[rows]
             found = [plain._nearest(points[rows[some]], rows[some]) for some in gen_batches(len(rows), plain._at_once)]
         else:
-            new = np.asarray(new, float)
             found = [plain._nearest(new[some]) for some in gen_batches(len(new), plain._at_once)]
         squares, votes = (np.concatenate(part) for part in zip(*found, strict=True))
         near = squares[:, : max(1, squares.shape[1] // 10)]
@@ -413,7 +419,7 @@ class Neighbours:
         """Return the shares (n, c) of the classes."""
         out = np.empty((len(Y), int(self.labels.max()) + 1))
         for rows in gen_batches(len(Y), self._at_once):
-            out[rows] = self._shares(*self._nearest(np.asarray(Y[rows], float)))
+            out[rows] = self._shares(*self._nearest(Y[rows]))
         return out
 
     @property
@@ -423,7 +429,7 @@ class Neighbours:
 
     def _nearest(self, Y: Array, own: Array | None = None) -> tuple[Array, Array]:
         """Return squared distances (n, k) to the nearest training samples, in rising order, and their classes."""
-        squares = euclidean_distances(Y, self.points, squared=True)
+        squares = euclidean_distances(np.asarray(Y, self.points.dtype), self.points, squared=True)
         if own is not None:
             squares[np.arange(len(own)), own] = np.inf
         k = min(_NEAREST, len(self.points) - (own is not None))

@@ -166,10 +166,11 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     def _voters(self) -> Neighbours:
         """Return the labelled training samples that vote in predictions."""
-        known = self._training.y >= 0
-        points, y = self.embedding_[known], self._training.y[known]
+        points, y, known = self.embedding_, self._training.y, self._training.y >= 0
+        if not known.all():
+            points, y = points[known], y[known]
         votes = self.__dict__.get("_votes")
-        return Neighbours.of(points, y) if votes is None else Neighbours(points.astype(float), y, *votes)
+        return Neighbours.of(points, y) if votes is None else Neighbours.among(points, y, *votes)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
