@@ -343,11 +343,16 @@ MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, strea
 def keep(row):
     """Add a row to the results, in place of an earlier one of the same measurement."""
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    names = ("what", "n", "judged_on", "seed", "later_move")
+    names = ("what", "n", "n_steps", "judged_on", "seed", "later_move")
     rows = [old for old in rows if [old.get(name) for name in names] != [row.get(name) for name in names]]
     order = list(MEASUREMENTS)
     rows.append(row)
-    rows.sort(key=lambda row: (order.index(row["what"]), *(row.get(name, 0) for name in ("n", "seed", "later_move"))))
+    rows.sort(
+        key=lambda row: (
+            order.index(row["what"]),
+            *(row.get(name, 0) for name in ("n", "n_steps", "seed", "later_move")),
+        )
+    )
     report = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
     RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -627,6 +627,19 @@ def test_every_command_of_tables_takes_the_same_options_and_says_the_same_with_t
         assert said[0] == said[1], words
 
 
+def test_a_model_that_leaves_its_codes_out_says_so(tmp_path, capsys):
+    y, X = np.arange(200) % 4, np.random.default_rng(3).standard_normal((200, 16))
+    X[:, :4] += 2.5 * np.eye(4)[y]
+    model = SparLow("lda", n_atoms=16, random_state=0).fit(X, y)
+    assert model.weights_[0] == 0
+    save(model, tmp_path / "m")
+    np.save(tmp_path / "x.npy", X[:1])
+    for command, words in (("explain", [tmp_path / "x.npy"]), ("inspect", [])):
+        assert main([command, str(tmp_path / "m"), *map(str, words)]) == 0
+        assert "samples alone, as their codes did not help" in capsys.readouterr().out
+    assert "samples alone" in model._repr_html_()
+
+
 def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)

@@ -10,6 +10,14 @@ import numpy as np
 from ..views import Bound
 
 
+def features_of(model: Any) -> str:
+    """Return what the embedding of a fitted model is made from, in words."""
+    codes, samples = model.weights_
+    if not codes:
+        return "samples alone, as their codes did not help"
+    return "codes and samples" if samples else "codes"
+
+
 def table_of_numbers(model: Any) -> str:
     """Return the numbers of a fitted model as an HTML table."""
     held = model.__dict__.get("spectrum_", {"held_out": np.empty(0)})["held_out"]
@@ -18,6 +26,7 @@ def table_of_numbers(model: Any) -> str:
         "atoms": f"{model.n_atoms_}",
         "components": f"{model.n_components_}",
         "prior": f"{model.prior_}",
+        "embedding of": features_of(model),
         "joint steps": f"{model.best_iter_} of {model.n_iter_} made",
         "why it ended": model.stop_reason_,
         "held-out score": f"{held[np.isfinite(held)][-1]:.3f}" if np.isfinite(held).any() else "no part held out",

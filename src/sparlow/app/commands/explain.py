@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import explanations, plots
+from ...estimators.attributes import features_of
 from ...views import Patches
 from ..arguments import add_data, whole_number
 from ..confidence import answer
@@ -116,6 +117,9 @@ def _whole(held: SavedModel, one: Dataset, arguments: argparse.Namespace) -> tup
         payload["label"] = said.labels[0]
         title = f"{_name(one)}: {said.labels[0]}, made of {payload['n_atoms']} atoms"
     text = f"{title}\n\n{table(lines, ['code', 'what'])}"
+    payload["embedding_of"] = features_of(model)
+    if not model.weights_[0]:
+        text += f"\n\nThe model uses {features_of(model)}: atoms say what is in the picture, not why it has its class."
     shape = one.shape or held.image_shape
 
     def draw() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...estimators.attributes import features_of
 from ...evaluation import in_order, known_rows
 from ..saved import SavedModel, read_model
 from ..terminal import OK, Terminal, table
@@ -50,6 +51,7 @@ def facts_of(held: SavedModel) -> dict[str, Any]:
         "chosen": {
             "criterion": str(model.criterion_),
             "prior": str(model.prior_),
+            "embedding_of": features_of(model),
             "n_components": model.n_components_,
             "n_atoms": model.n_atoms_,
             "shrinkage": model.shrinkage_,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from ... import explanations
+from ...estimators.attributes import features_of
 from ...evaluation import Judgement, in_order, known_rows
 from ...models import ModelFile
 from ...views import Patches
@@ -467,6 +468,7 @@ def _parameters(held: ModelFile) -> str:
         "prior": model.prior_,
         "n_components": model.n_components_,
         "n_atoms": model.n_atoms_,
+        "embedding": f"of {features_of(model)}",
         **{name: getattr(model, f"{name}_") for name in ("shrinkage", "mu_proximity") if hasattr(model, f"{name}_")},
     }
     rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
