@@ -170,6 +170,13 @@ def test_small_pictures_have_local_codes(digits, tmp_path, capsys):
     assert (code, said, load(tmp_path / "m").views) == (0, "", Patches(shape=(8, 8)))
 
 
+def test_one_picture_of_another_size_is_named(digits, tmp_path, capsys):
+    shutil.copytree(digits / "all", tmp_path / "all")
+    Image.fromarray(np.zeros((9, 8), np.uint8)).save(tmp_path / "all" / "1" / "odd.png")
+    main(["fit", str(tmp_path / "all"), "-o", str(tmp_path / "m")])
+    assert "differ in size (1/odd.png has 8 × 9 pixels, most have 8 × 8)" in capsys.readouterr().err
+
+
 def test_every_command_takes_a_local_model(digits, tmp_path, capsys):
     model, new = digits / "m.sparlow", digits / "all"
     assert run(capsys, "evaluate", model, new, "--classifiers", "1NN")[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import pathlib
 from collections.abc import Sequence
@@ -195,12 +196,22 @@ def photographs_in(arguments: Any, terminal: Terminal) -> Pictures | None:
     if arguments.kind is None:
         if len(sizes) == 1 and max(pictures.sizes[0]) <= LARGEST:
             return None
-        why = "differ in size" if len(sizes) > 1 else f"have more than {LARGEST} pixels a side"
+        why = _unlike(pictures) if len(sizes) > 1 else f"have more than {LARGEST} pixels a side"
         terminal.tell(f"the pictures {why}: features are learned first (--size HxW: pixels, scaled to one size)")
     least = min(Recipe().patches(pictures.sizes))
     if any(min(size) < least for size in sizes):
         return look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False, least=least)
     return pictures
+
+
+def _unlike(pictures: Pictures) -> str:
+    """Return that pictures differ in size, with the first that does where most have one size."""
+    (usual, count), *_ = collections.Counter(pictures.sizes).most_common()
+    if 2 * count <= len(pictures.sizes):
+        return "differ in size"
+    first = next(place for place, size in enumerate(pictures.sizes) if size != usual)
+    height, width = pictures.sizes[first]
+    return f"differ in size ({pictures.names[first]} has {width} × {height} pixels, most have {usual[1]} × {usual[0]})"
 
 
 def takes_pictures(steps: Pipeline | None) -> bool:
