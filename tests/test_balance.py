@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
@@ -183,7 +184,7 @@ def test_nothing_is_propagated_where_all_samples_have_labels_or_targets_are_numb
 
 
 def test_a_sample_that_no_label_reaches_stays_unlabelled():
-    graph = sp.block_diag([np.ones((3, 3)), np.ones((2, 2))], format="csr")
+    graph = sp.csr_array(scipy.linalg.block_diag(np.ones((3, 3)), np.ones((2, 2))))
     F = graphs.spread_labels(sp.csr_array(graph), np.array([0, 1, -1, -1, -1]))
     np.testing.assert_allclose(F[2], [0.5, 0.5], atol=1e-6)
     np.testing.assert_array_equal(F[3:], 0)

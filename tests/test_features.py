@@ -13,6 +13,12 @@ from tests import cases
 from tests.test_cli import run
 
 
+def arrays(path):
+    """Return the arrays of a file, which is closed."""
+    with np.load(path) as file:
+        return dict(file)
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """Drawn pictures in a sub-folder for each of three classes."""
@@ -33,7 +39,7 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
     assert (code, said) == (0, "")
     assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": []}
-    rows = np.load(path)
+    rows = arrays(path)
     np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
     assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
     assert rows["names"][0] == "across/0.png"
@@ -42,8 +48,8 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     # the same words give the same rows, a cache changes none
     for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
         assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
-        np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], rows["X"])
-        assert np.load(tmp_path / "b.npz")["features"] == rows["features"]
+        np.testing.assert_array_equal(arrays(tmp_path / "b.npz")["X"], rows["X"])
+        assert arrays(tmp_path / "b.npz")["features"] == rows["features"]
     assert any((tmp_path / "cache").rglob("*"))
 
 
@@ -71,7 +77,7 @@ def test_features_have_two_thirds_as_many_components_as_pictures(pictures, tmp_p
     words = [] if components is None else ["--components", components]
     code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
     assert (code, told["width"]) == (0, width)
-    np.testing.assert_allclose(np.linalg.norm(np.load(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(arrays(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
@@ -79,7 +85,7 @@ def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
     words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]
     code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
     assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
-    rows = np.load(tmp_path / "rows.npz")
+    rows = arrays(tmp_path / "rows.npz")
     assert set(rows.files) == {"X", "names", "features"}
     assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
 
@@ -98,10 +104,10 @@ def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path
         shutil.copytree(pictures, tmp_path / "whole" / part)
     code, _, said = run(capsys, "features", tmp_path / "whole", *words)
     assert (code, "parts of a set (train, test), not its classes" in said) == (2, True)
-    found = np.load(tmp_path / "rows.npz")
+    found = arrays(tmp_path / "rows.npz")
     # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
     assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
-    raw = np.load(tmp_path / "raw.npz")
+    raw = arrays(tmp_path / "raw.npz")
     centred = raw["X"] - raw["X"].mean(axis=0)
     gram = centred @ centred.T
     lengths = np.sqrt(np.diag(gram))
@@ -121,7 +127,7 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
     assert (code, told["n_samples"], told["skipped"]) == (0, 15, [str(folder / "down" / "broken.png")])
     assert said.count("broken.png") == 1
     assert "broken.png" in said
-    assert "down" in np.load(tmp_path / "rows.npz")["y"]
+    assert "down" in arrays(tmp_path / "rows.npz")["y"]
     for picture in folder.rglob("*.png"):
         picture.write_bytes(b"half a pic")
     assert run(capsys, *words, "--skip")[0] != 0
@@ -133,7 +139,7 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
 def test_new_pictures_get_rows_like_those_of_the_first(pictures, tmp_path, capsys, choices):
     first, learned = tmp_path / "rows.npz", tmp_path / "learned.features"
     assert run(capsys, "features", pictures, "-o", first, *TINY, *choices, "--save", learned)[0] == 0
-    rows = np.load(first)
+    rows = arrays(first)
     # the same pictures again, the pictures of one class, and a single one: the same rows, whatever else is there
     for source, places in (
         (pictures, slice(0, 15)),
@@ -141,7 +147,7 @@ def test_new_pictures_get_rows_like_those_of_the_first(pictures, tmp_path, capsy
         (pictures / "slant/3.png", [13]),
     ):
         code, told, said = run(capsys, "features", source, "--like", learned, "-o", tmp_path / "new.npz", "--jobs", 1)
-        new = np.load(tmp_path / "new.npz")
+        new = arrays(tmp_path / "new.npz")
         assert (code, said, told["n_samples"]) == (0, "", len(rows["X"][places]))
         np.testing.assert_allclose(new["X"], rows["X"][places], atol=1e-6)
         assert new["features"] == rows["features"]
@@ -187,7 +193,7 @@ def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_
         code, told, said = run(capsys, *words, "--skip")
         assert (code, told["skipped"]) == (0, [str(folder / "1.png")])
         assert "left out: " in said
-        np.testing.assert_allclose(np.load(new)["X"], np.load(tmp_path / "a.npz")["X"][[5, 7, 8, 9]], atol=1e-6)
+        np.testing.assert_allclose(arrays(new)["X"], arrays(tmp_path / "a.npz")["X"][[5, 7, 8, 9]], atol=1e-6)
     Image.fromarray(np.zeros((7, 7), np.uint8)).save(folder / "1.png")
     assert "too small for a patch of " in run(capsys, *words)[2]
 
@@ -257,6 +263,6 @@ def test_ctrl_c_while_rows_are_written_loses_none(pictures, tmp_path, capsys, mo
     words = ["features", pictures, "-o", tmp_path / "r.npz", "--save", tmp_path / "f", *TINY]
     assert main([*map(str, words)]) == 130
     assert "what was learned is saved first" in capsys.readouterr().err
-    assert len(np.load(tmp_path / "r.npz")["X"]) == 15
+    assert len(arrays(tmp_path / "r.npz")["X"]) == 15
     monkeypatch.undo()
     assert main(["features", str(pictures), "-o", str(tmp_path / "again.npz"), "--like", str(tmp_path / "f")]) == 0

@@ -368,7 +368,8 @@ def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinar
     assert main(["report", model, data, "-o", str(tmp_path / "r.html"), "--no-rivals", "--classifiers", "1NN"]) == 0
     words = ["--words", "8", "--components", "0", "--jobs", "1"]
     assert main(["features", data, "-o", str(tmp_path / "f.npz"), *words]) == 0
-    assert np.load(tmp_path / "f.npz")["names"][0] == r"caf\xe9/x\xff0.png"
+    with np.load(tmp_path / "f.npz") as file:
+        assert file["names"][0] == r"caf\xe9/x\xff0.png"
 
 
 def test_names_of_strangers_do_not_steer_the_terminal(tmp_path, capsys):

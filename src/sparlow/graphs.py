@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -75,7 +76,7 @@ class Structure:
             factors, core = (self.factors, self.core) if other.factors is None else (other.factors, other.core)
         else:
             factors = sp.csr_array(sp.hstack([sp.csr_array(self.factors), sp.csr_array(other.factors)]))
-            core = sp.block_diag([self.core, other.core]).toarray()
+            core = scipy.linalg.block_diag(self.core, other.core)
         return Structure(self.diagonal + other.diagonal, graph, factors, core)
 
     def __mul__(self, factor: float) -> Structure:
