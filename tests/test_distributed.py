@@ -172,6 +172,36 @@ def test_all_criteria_and_patches_have_the_bits_of_one_process(cluster, name):
         assert_same(clone(model).fit(DX, y), there)
 
 
+def test_rows_of_a_file_can_be_cut(tmp_path):
+    for order in "CF":
+        np.save(tmp_path / "x.npy", np.asarray(X, order=order))
+        rows = ours.from_npy(tmp_path / "x.npy")
+        for cut in (slice(None, None, 2), slice(30, 200), slice(300, 10, -3), slice(5, 5), 7, [3, 300, 8]):
+            np.testing.assert_array_equal(rows[cut].compute(), X[cut])
+        np.testing.assert_array_equal(rows[10:50, 3:9].compute(), X[10:50, 3:9])
+
+
+@pytest.mark.parametrize("criterion", ["lda", "mfa", "mvr", "sda", "slap", "smvr", "pca", "lap", "lle"])
+def test_patches_with_more_features_than_samples(criterion):
+    options = {"n_atoms": 20, "max_iter": 0, "random_state": 0, "early_stopping": False, "views": Patches()}
+    parts = SparLow(criterion, **options).fit(DX, DY)
+    whole = SparLow(criterion, **options).fit(X, Y)
+    assert parts.projection_.shape[0] > len(X)
+    ours, theirs = np.abs(parts.transform(X)), np.abs(whole.transform(X))
+    np.testing.assert_allclose(ours, theirs, atol=0.02 * theirs.max())
+
+
+def test_codes_and_masked_labels(alone):
+    codes = alone.encode(DX)
+    assert (codes.shape, codes.chunks[1]) == ((len(X), 30), (30,))
+    assert abs(sp.vstack([codes.blocks[i].compute() for i in (0, 2, 3, 4)]) - alone.encode(X)).max() < 1e-6
+    with pytest.raises(ValueError, match="no samples or no features"):
+        SparLow("lda", **OPTIONS).fit(da.zeros((320, 0)), DY)
+    masked = np.ma.masked_array(Y, mask=Y == 3)
+    with pytest.raises(ValueError, match="masked"):
+        SparLow("lda", **OPTIONS).fit(DX, da.from_array(masked, chunks=50))
+
+
 def test_parquet_files_are_read_by_row_groups(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     codes = arrow.FixedSizeListArray.from_arrays(arrow.array(X[:, 1:].ravel()), 63)
@@ -187,6 +217,16 @@ def test_parquet_files_are_read_by_row_groups(tmp_path):
     np.testing.assert_array_equal(labels.compute(), Y[:200])
     same = SparLow("lda", **OPTIONS).fit(da.from_array(X, chunks=(rows.chunks[0], 64)), Y)
     assert_same(SparLow("lda", **OPTIONS).fit(rows, Y), same)
+    for cut in (slice(None, 100), slice(70, 290), slice(None, None, 7), slice(300, 10, -3), slice(5, 5), 190):
+        np.testing.assert_array_equal(rows[cut].compute(), X[cut])
+    np.testing.assert_array_equal(rows[50:210, ::3].compute(), X[50:210, ::3])
+    parquet.write_table(table[:0], tmp_path / "many" / "0.parquet")  # a file without rows
+    np.testing.assert_array_equal(ours.from_parquet(tmp_path / "many", ["a", "rest"]).compute(), X)
+    with pytest.raises(ValueError, match="has no rows"):
+        ours.from_parquet(tmp_path / "many" / "0.parquet")
+    words = arrow.table({"kind": arrow.array(["a", "b"]).dictionary_encode(), "x": [1.0, 2.0]})
+    parquet.write_table(words, tmp_path / "many" / "kinds")
+    assert ours.from_parquet(tmp_path / "many" / "kinds").shape == (2, 1)
     with pytest.raises(ValueError, match="no column of numbers named 'name'"):
         ours.from_parquet(tmp_path / "many", ["name"])
     with pytest.raises(ValueError, match="no files"):

@@ -43,7 +43,7 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     np.testing.assert_allclose(np.linalg.norm(rows["X"], axis=1), 1, rtol=1e-5)
     assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
     assert rows["names"][0] == "across/0.png"
-    assert set(rows.files) == {"X", "y", "names", "features"}
+    assert set(rows) == {"X", "y", "names", "features"}
     assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
     # the same words give the same rows, a cache changes none
     for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
@@ -86,7 +86,7 @@ def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
     code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
     assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
     rows = arrays(tmp_path / "rows.npz")
-    assert set(rows.files) == {"X", "names", "features"}
+    assert set(rows) == {"X", "names", "features"}
     assert (np.abs(rows["X"]).sum(axis=1) > 0).all()
 
 

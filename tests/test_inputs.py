@@ -15,7 +15,7 @@ from sparlow.classifiers import SRC, SSPIC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import choosing
 from sparlow.evaluation import support_vectors
-from sparlow.images import Codebook, DenseSIFT
+from sparlow.images import Codebook, DenseSIFT, Scattering
 from sparlow.images.cache import ArrayCache
 from sparlow.parallel import Finishing
 from sparlow.priors import ElasticNet, KLDivergence
@@ -74,8 +74,19 @@ def test_damaged_codes_starts_and_graphs_are_refused():
     graph = sp.random_array((60, 60), density=0.2, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
         TraceQuotient(LAP(graph=damaged(graph + graph.T))).fit(X)
-    with pytest.raises(ValueError, match="y is a masked array"):
-        TraceQuotient().fit(X, np.ma.masked_array(Y, mask=Y > 8))
+    y, weights = np.ma.masked_array(Y, mask=Y > 8), np.ma.masked_array(np.ones(len(Y)), mask=Y > 8)
+    pictures = np.ma.masked_array(X.reshape(-1, 8, 8), mask=X.reshape(-1, 8, 8) > 15)
+    model = small(max_iter=0)
+    for call in (
+        lambda: TraceQuotient().fit(X, y),
+        lambda: model.fit(X, Y, sample_weight=weights),
+        lambda: model.fit(X, Y).score(X, y),
+        lambda: small().partial_fit(X, y),
+        lambda: Scattering(J=1).fit_transform(pictures),
+        lambda: DenseSIFT(patch=8, step=4).fit_transform(list(pictures)),
+    ):
+        with pytest.raises(ValueError, match="is a masked array"):
+            call()
 
 
 A, B = np.diag([3.0, 2.0, 1.0]), np.diag([1.0, 1.0, 4.0])

@@ -199,7 +199,9 @@ def test_a_stream_that_drops_a_fitted_model_says_so(digits):
     model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="drops the fitted model"):
         model.partial_fit(X[:300], y[:300])
-    model.partial_fit(X[300:600], y[300:600])  # warnings are errors
+    model.partial_fit(X[300:600], y[300:600], classes=np.arange(10))  # warnings are errors
+    with pytest.raises(ValueError, match="classes must be those of the first batch"):
+        model.partial_fit(X[300:600], y[300:600], classes=[0, 1])
 
 
 def test_streams_of_targets_and_of_nothing(digits):

@@ -430,8 +430,13 @@ def test_checkpoints_of_another_fit_are_refused(digits, tmp_path):
         fit(data, np.roll(y, 1))
     with pytest.raises(ValueError, match="another fit: the samples and the labels"):
         fit(data[1:], y[1:])
+    with sklearn.config_context(working_memory=SMALL), pytest.raises(ValueError, match="the samples differ"):
+        fit(data, y)  # in parts, whose sums have other bits
     path.write_bytes(b"other")
     with pytest.raises(ValueError, match="no checkpoint"):
+        fit(data, y)
+    path = tmp_path / "nowhere" / "fit.npz"
+    with pytest.raises(ValueError, match=r"folder of the checkpoint .* is not there"):
         fit(data, y)
 
 
@@ -464,6 +469,10 @@ def test_commands_read_and_write_large_files_in_parts(digits, tmp_path, monkeypa
     held = load("m.sparlow")
     np.testing.assert_allclose(np.load("Z.npy"), held.transform(large), atol=1e-4)
     assert held.solver.checkpoint is None
+    np.save("bytes.npy", large.astype(np.uint8))
+    assert main(["fit", "bytes.npy", "--labels", "y.npy", "--memory", "2MB", "-o", "b.sparlow", *options]) == 0
+    assert main(["transform", "b.sparlow", "bytes.npy", "--memory", "2MB", "-o", "B.npy"]) == 0
+    np.testing.assert_allclose(np.load("B.npy"), load("b.sparlow").transform(large.astype(np.uint8)), atol=1e-4)
     assert main(["fit", "y.npy", "--memory", "2MB", "-o", "n.sparlow"]) != 0
     assert main(["fit", "X.csv", "--memory", "2MB", "-o", "n.sparlow"]) != 0
     assert main(["fit", "X.npy", "--memory", "much", "-o", "n.sparlow"]) != 0

@@ -125,6 +125,23 @@ sys.exit(main(sys.argv[1:]))
     assert [file.name for file in tmp_path.iterdir()] == ["z.npy"]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="files have no such limit on Windows")
+def test_a_result_written_part_by_part_that_does_not_fit_is_named(place, tmp_path):
+    code = """
+import resource, sys
+from sparlow.app import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+sys.exit(main(sys.argv[1:]))
+"""
+    np.save(tmp_path / "x.npy", np.tile(DIGITS.images[:150], (300, 1, 1)))
+    words = ["transform", place / "m.sparlow", tmp_path / "x.npy", "-o", tmp_path / "z.npy", "--memory", "10MB"]
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "z.npy could not be written" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows, and modes are others")
 def test_links_and_modes_are_kept_and_pipes_are_written_to(tmp_path):
     (tmp_path / "real").write_text("earlier")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,6 +60,9 @@ class Checkpoint:
         """
         path = pathlib.Path(path)
         if not path.exists():
+            if not os.access(path.parent, os.W_OK):
+                what = "cannot be written to" if path.parent.is_dir() else "is not there"
+                raise ValueError(f"The folder of the checkpoint {path} {what}: name a file in another one.")
             return cls(path, key)
         try:
             check_zip(path)
@@ -194,4 +198,5 @@ def digest(*things: Any) -> str:
 def digest_of_samples(samples: Any) -> str:
     """Return a digest of the number of samples and of 1000 of them, evenly spaced."""
     some = samples.take(np.unique(np.linspace(0, len(samples) - 1, min(len(samples), _ROWS)).astype(int))).X
-    return digest(samples.shape, some.toarray() if hasattr(some, "toarray") else some)
+    parts = samples.store.bounds if hasattr(samples, "store") else None  # sums over other parts have other bits
+    return digest(samples.shape, parts, some.toarray() if hasattr(some, "toarray") else some)

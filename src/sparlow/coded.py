@@ -153,6 +153,10 @@ class Rows:
         """Return some of the rows."""
         return Rows(*(block[rows] for block in self.blocks), n_jobs=self.n_jobs)
 
+    def in_memory(self) -> Rows:
+        """Return these rows in memory, where they are already unless they are in parts."""
+        return self
+
     def projected(self, basis: Array) -> Rows:
         """Return ΦV for a basis V (w, k)."""
         return Rows(self @ basis, n_jobs=self.n_jobs)

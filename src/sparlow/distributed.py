@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import refuse_unsound
 from .parts import At, Local, Store, Work, add, cut, forget, nothing, pairwise_sum, rows_per_part
 
 try:
@@ -76,6 +77,8 @@ def checked(X: Any) -> Any:
             "The chunks of X have unknown sizes. Compute them first: X.compute_chunk_sizes(), or "
             "to_dask_array(lengths=True) of a data frame."
         )
+    if not all(X.shape):
+        raise ValueError(f"X has no samples or no features: its shape is {X.shape}.")
     if X.dtype.kind not in "buif":
         raise ValueError(f"X must hold real numbers, got {X.dtype}.")
     if len(X.chunks[1]) > 1:
@@ -298,7 +301,7 @@ def _keep_pages() -> None:
     """
     if os.environ.get("MALLOC_TRIM_THRESHOLD_") != _GIVEN_BACK:
         return
-    with contextlib.suppress(OSError, AttributeError):  # an allocator other than that of glibc
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # an allocator other than that of glibc
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
         library.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
@@ -332,18 +335,20 @@ class _Lazy:
 
 def gathered(y: Any) -> Array:
     """Return a dask array in memory."""
-    return np.asarray(y.compute())
+    found = y.compute()
+    refuse_unsound(found, "y")
+    return np.asarray(found)
 
 
-def by_blocks(function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
+def by_blocks(function: Callable[[Any], Any], X: Any) -> Any:
     """Return a method of a model, applied to rows where they are, as a dask array (n, width) or (n,)."""
     X = checked(X)
     model = copy.copy(function.__self__)  # type: ignore[attr-defined]
     name = function.__name__
     one = getattr(model, name)(np.ones((1, X.shape[1]), X.dtype))
     slim = model.without_training() if name in ("transform", "encode", "_embedding_of") else model
-    chunks = (X.chunks[0],) if width is None else (X.chunks[0], (width,))
-    drop = 1 if width is None else None
+    chunks = (X.chunks[0], *((width,) for width in one.shape[1:]))
+    drop = 1 if one.ndim == 1 else None
     return X.map_blocks(_Called(slim, name, one[:0]), dtype=one.dtype, chunks=chunks, drop_axis=drop, meta=one[:0])
 
 
@@ -427,11 +432,14 @@ class _RowGroups:
         self.groups = []
         for path in paths:
             about = self._opened(path).metadata
-            self.groups += [(path, i, about.row_group(i).num_rows) for i in range(about.num_row_groups)]
+            sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+            self.groups += [(path, i, size) for i, size in enumerate(sizes) if size]
+        if not self.groups:
+            raise ValueError(f"{paths[0]} has no rows." if len(paths) == 1 else f"None of {len(paths)} files has rows.")
         self.sizes = tuple(size for *_, size in self.groups)
         first = self._read(*self.groups[0][:2])
         self.dtype, self.shape = first.dtype, (sum(self.sizes), first.shape[1])
-        self._starts = dict(zip(np.cumsum([0, *self.sizes]).tolist(), range(len(self.sizes)), strict=False))
+        self._starts = np.cumsum([0, *self.sizes[:-1]])
 
     @staticmethod
     def _opened(path: str) -> Any:
@@ -453,15 +461,28 @@ class _RowGroups:
         return np.hstack(blocks)
 
     def __getitem__(self, index: Any) -> Array:
-        rows, columns = index
-        path, group, _ = self.groups[self._starts[rows.start]]
-        return self._read(path, group).astype(self.dtype, copy=False)[:, columns]
+        """Return some rows and columns; Dask asks for whole groups, or for what was cut out of them."""
+        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        if not wanted.size:
+            return np.empty((0, self.shape[1]), self.dtype)[:, columns]
+        first, last = np.searchsorted(self._starts, [wanted.min(), wanted.max()], side="right") - 1
+        read = [self._read(*self.groups[i][:2]).astype(self.dtype, copy=False) for i in range(first, last + 1)]
+        found = read[0] if len(read) == 1 else np.concatenate(read)
+        whole = isinstance(rows, slice) and len(wanted) == len(found) and rows.step in (None, 1)
+        return (found if whole else found[wanted - self._starts[first]])[..., columns]
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
 
 def _numbers(kind: Any) -> bool:
     """Return whether a type of pyarrow is a number, or a list of numbers of fixed length."""
     value = kind.value_type if hasattr(kind, "list_size") else kind
-    return np.dtype(value.to_pandas_dtype()).kind in "buif"
+    try:
+        return np.dtype(value.to_pandas_dtype()).kind in "buif"
+    except (NotImplementedError, TypeError):  # categories, structures
+        return False
 
 
 class _File:
@@ -478,10 +499,13 @@ class _File:
         self.offset = found.offset if found.flags.c_contiguous else None
 
     def __getitem__(self, index: Any) -> Array:
-        rows, width = index[0], self.shape[1]
-        first, stop, _ = rows.indices(self.shape[0])
-        if self.offset is None or index[1] != slice(0, width, None):  # stored by columns, or not all of them wanted
-            return np.array(np.load(self.path, mmap_mode="r")[index])
+        """Return some rows and columns; whole rows one after the other are read without a map of the file."""
+        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        width = self.shape[1]
+        whole = isinstance(columns, slice) and columns.indices(width) == (0, width, 1)
+        first, stop, step = rows.indices(self.shape[0]) if isinstance(rows, slice) else (0, 0, 0)
+        if self.offset is None or not whole or step != 1 or stop <= first:
+            return np.array(np.load(self.path, mmap_mode="r")[rows, columns])
         found = np.empty((stop - first, width), self.dtype)
         with open(self.path, "rb") as file:
             file.seek(self.offset + first * width * self.dtype.itemsize)

@@ -166,6 +166,7 @@ def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int, w
     """Return W (w, l) of the ratio trace for features as they are."""
     n, width = coded.shape
     if width > n:
+        coded = coded.in_memory()  # no larger than B would be
         return solve_in_sample_span(quotient, coded, _centred_gram(coded), ridge, n_components, wide)
     B = _denominator(quotient, coded)
     B[np.diag_indices_from(B)] += ridge

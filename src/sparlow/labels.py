@@ -192,6 +192,7 @@ def check_weights(criterion: Rule, X: Any, labels: Labels, sample_weight: Any) -
     """Return the labels with a user's weights of the samples; weights that are all the same say nothing."""
     if sample_weight is None:
         return labels
+    refuse_unsound(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, np.zeros(X.shape[0]), dtype=float, ensure_non_negative=True)
     if np.ptp(weights) == 0:
         return labels
@@ -214,6 +215,7 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
         return Labels()
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    refuse_unsound(y, "y")
     if classes is None and criterion.targets and _is_targets(y):
         targets = check_targets(y)
         check_consistent_length(X, targets)

@@ -65,9 +65,9 @@ def mapped(path: str, size: tuple[int, int] | None = None) -> Dataset:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as a .npy file: {error}") from error
-    if rows.dtype not in (np.float32, np.float64) or rows.ndim not in (2, 3) or not rows.size:
+    if rows.dtype.kind not in "buif" or rows.ndim not in (2, 3) or not rows.size:
         raise DataError(
-            f"{path}: expected float32 or float64 of shape (samples, numbers) or (samples, height, width), got "
+            f"{path}: expected real numbers of shape (samples, numbers) or (samples, height, width), got "
             f"{rows.dtype} of shape {rows.shape}."
         )
     shape = size if rows.ndim == 2 else (int(rows.shape[1]), int(rows.shape[2]))

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import refuse_unsound
 from ..criteria import criterion_named
 from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled
@@ -195,8 +196,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         """
         check_is_fitted(self)
         if is_dask(X):
-            targets = self._training.targets
-            return by_blocks(self.predict, X, None if targets is None or targets.shape[1] == 1 else targets.shape[1])
+            return by_blocks(self.predict, X)
         if self._training.targets is None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         with one_blas_thread():
@@ -225,7 +225,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         if self._training.y is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
         if is_dask(X):
-            return by_blocks(self.predict_proba, X, len(self.classes_))
+            return by_blocks(self.predict_proba, X)
         with one_blas_thread():
             voters = self.__dict__.get("_neighbours") or self._voters()
             return voters.probabilities(self._embedding_of(X))
@@ -249,6 +249,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         if y is None:
             raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
         y = as_array(y)
+        refuse_unsound(y, "y")
         if self._training.targets is not None:
             targets = check_targets(y)
             rows = np.all(np.isfinite(targets), axis=1)

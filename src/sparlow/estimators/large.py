@@ -30,9 +30,9 @@ def as_array(y: Any) -> Any:
     return _adapter().gathered(y) if is_dask(y) else y
 
 
-def by_blocks(function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
+def by_blocks(function: Callable[[Any], Any], X: Any) -> Any:
     """Return a function of rows as a dask array, computed where the rows are; (n, width) or (n,)."""
-    return _adapter().by_blocks(function, X, width)
+    return _adapter().by_blocks(function, X)
 
 
 def in_parts(function: Callable[[Any], Array], X: Any) -> Array:

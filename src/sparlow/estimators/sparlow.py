@@ -315,6 +315,8 @@ class SparLow(CallbackSupportMixin, Projector):
             self._forget()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=begun is None)
         known = classes if begun is None else begun["labels"].classes
+        if begun is not None and classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(f"classes must be those of the first batch, {known.tolist()}: name all of them there.")
         labels = labels_of_batch(criterion_named(self.criterion), X, y, known, type(self).__name__)
         begun, whole = all_so_far(begun_with(self, X, labels) if begun is None else begun, X, labels)
         if whole is not None:
@@ -388,7 +390,7 @@ class SparLow(CallbackSupportMixin, Projector):
         """
         if is_dask(X):
             check_is_fitted(self)
-            return by_blocks(self._embedding_of, X, self.n_components_)
+            return by_blocks(self._embedding_of, X)
         return self._embedding_of(X)
 
     @one_blas_thread()

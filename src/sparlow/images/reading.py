@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..checks import refuse_unsound
 from ..messages import warn
 from ..parallel import Threads
 
@@ -83,6 +84,7 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
     """Return what :func:`read_gray` gives times the value of white, and that value: 255 for bytes, 1 for floats."""
     with _named(image):
         if isinstance(image, np.ndarray):  # needs no Pillow
+            refuse_unsound(image, "the picture")
             return _array_levels(image, max_side, name_of(image))
         pil = _pillow()
         if isinstance(image, pil.Image):

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .. import _kernels
-from ..checks import validate_data
+from ..checks import refuse_unsound, validate_data
 from ..parallel import Threads, chunks, frozen
 
 Array = NDArray[Any]
@@ -457,6 +457,7 @@ class Scattering(TransformerMixin, BaseEstimator):
                     "X must have one row for each gray image, or be a stack of shape (n_images, height, width); got an "
                     f"array of shape {X.shape}."
                 )
+            refuse_unsound(X, "X")
             stack = int(X.shape[1]), int(X.shape[2])
             X = np.asarray(X).reshape(len(X), stack[0] * stack[1])
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=reset), stack

@@ -400,6 +400,9 @@ class CodedParts(Rows):
         samples = self.samples.take(rows)
         return samples.coded(self.dictionary)
 
+    def in_memory(self) -> Rows:
+        return self.take(np.arange(len(self.samples)))
+
     def pullback(self, left: Array, right: Array, scale: float | Array) -> Array:
         """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,)."""
         alpha = self.samples.weights[0]

@@ -85,17 +85,20 @@ def _large(arguments: argparse.Namespace, held: SavedModel, path: pathlib.Path, 
         return None
     check_same_kind(dataset, held, arguments.data)
     store = Local(dataset.X)
-    out: Any = None
-    with replacing(path) as unfinished, terminal.progress("embedding", len(parts)) as step:
+    shape = (0, 0)
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("wb") as file,  # not a map: a full disk would end the process by a signal
+        terminal.progress("embedding", len(parts)) as step,
+    ):
         for rows in parts:
-            Z = held.embed(store.read(rows))
-            if out is None:
+            Z = np.ascontiguousarray(held.embed(store.read(rows)))
+            if rows.start == 0:
                 shape = (len(dataset.X), Z.shape[1])
-                out = np.lib.format.open_memmap(unfinished, "w+", Z.dtype, shape)
-            out[rows] = Z
-            out.flush()
+                header = {**np.lib.format.header_data_from_array_1_0(Z), "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(Z.data)
             step(f"{rows.stop} of {len(dataset.X)} samples")
-        del out
     payload = {"output": str(path), "n_samples": shape[0], "width": shape[1], "codes": False}
     terminal.result(payload, f"{path}: {shape[0]} samples, {shape[1]} numbers each")
     return OK
