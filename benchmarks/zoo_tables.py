@@ -1,0 +1,261 @@
+"""Tables of docs/zoo.md, from the rows of the zoo: ``python -m benchmarks.zoo --table NAME`` prints them.
+
+A rival with two scalings counts by the one with the better mean. Differences are paired: SparLow and rival on the same
+draws. Behind a ± stands the standard error of their mean, where there are at least two draws.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.zoo_sets import SETS
+
+RESULTS = Path(__file__).parent / "results"
+CLASSICAL = {"pca": "PCA", "lap": "OLPP", "lle": "ONPP", "sda": "SDA", "slap": "SDE", "smvr": "LapRLS"}
+ATOMS = (8, 32, 128, 512, 1000)
+LDA, RAW, PCA = ("lda", "lda_unit"), ("raw", "raw_unit"), ("pca",)
+BEST = (*LDA, *RAW, *PCA)
+
+Row = dict[str, Any]
+Difference = tuple[float, float]
+
+
+def kept_rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def markdown(head: list[str], lines: list[list[str]]) -> list[str]:
+    first, *others = ["| " + " | ".join(cells) + " |" for cells in (head, *lines)]
+    return [first, "|---" * len(head) + "|", *others]
+
+
+class Means:
+    """Accuracies by set and method, on draws that all methods of a comparison share."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.found: dict[tuple[str, str], dict[int, Row]] = {}
+        for row in rows:
+            self.found.setdefault((row["set"], row["method"]), {})[row["seed"]] = row
+
+    def draws(self, name: str, method: str = "sparlow") -> set[int]:
+        """Return the seeds of the draws that a method was run on."""
+        return set(self.found.get((name, method), ()))
+
+    def sets(self, *methods: str) -> list[str]:
+        """Return the sets on which all of the methods were run."""
+        return [name for name in SETS if all(self.draws(name, method) for method in methods)]
+
+    def values(self, name: str, method: str, key: str, draws: set[int] | None = None) -> Any:
+        """Return what a method has on all draws, or on some of them, in the order of their seeds."""
+        rows = self.found.get((name, method), {})
+        return np.array([rows[seed][key] for seed in sorted(rows) if draws is None or seed in draws], float)
+
+    def best(self, name: str, methods: tuple[str, ...], key: str) -> str | None:
+        """Return the method of the best mean on the draws of SparLow; None where none was run."""
+        means = {method: self.values(name, method, key, self.draws(name)) for method in methods}
+        means = {method: float(np.mean(found)) for method, found in means.items() if len(found)}
+        return max(means, key=lambda method: means[method]) if means else None
+
+    def difference(self, name: str, ours: str, theirs: str, keys: tuple[str, str]) -> Difference:
+        """Return the mean of ours minus theirs over the draws of both, and its standard error (nan of one draw)."""
+        draws = self.draws(name, ours) & self.draws(name, theirs)
+        gains = self.values(name, ours, keys[0], draws) - self.values(name, theirs, keys[1], draws)
+        error = np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
+        return float(np.mean(gains)), float(error)
+
+    def gain(self, name: str, methods: tuple[str, ...], key: str = "angle") -> Difference:
+        """Return what SparLow has more than the best of some methods."""
+        best = self.best(name, methods, key)
+        assert best is not None
+        return self.difference(name, "sparlow", best, (key, key))
+
+    def steps_gain(self, name: str, key: str = "angle") -> Difference:
+        """Return what joint learning adds to its start."""
+        return self.difference(name, "sparlow", "sparlow", (key, f"start_{key}"))
+
+
+def signed(difference: Difference, digits: int = 1) -> str:
+    """Return a difference with its sign, and its standard error."""
+    mean, error = difference
+    said = f"{mean:+.{digits}f}".replace("-", "−")
+    said = said.replace("−", "").replace("+", "") if float(f"{mean:.{digits}f}") == 0 else said
+    return said if np.isnan(error) else f"{said} ± {error:.{digits}f}"
+
+
+# ── tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def page(rows: list[Row]) -> list[str]:
+    """Accuracies by angle / by distance of all methods."""
+    means = Means(rows)
+    head = ["set", "kind", "part", "draws", "SparLow", "its start", "columns", "steps", "seconds"]
+    head += ["LDA", "raw rows", "PCA", "NCA", "UMAP", "SVM", "logistic"]
+
+    def mean(name: str, methods: tuple[str, ...], key: str) -> float:
+        best = means.best(name, methods, key)
+        return np.nan if best is None else float(np.mean(means.values(name, best, key, means.draws(name))))
+
+    def both(name: str, methods: tuple[str, ...], prefix: str = "") -> str:
+        found = [mean(name, methods, prefix + key) for key in ("angle", "distance")]
+        return "" if np.isnan(found[0]) else "{:.1f} / {:.1f}".format(*found)
+
+    def one(value: float, digits: int = 1) -> str:
+        return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+    def line(name: str) -> list[str]:
+        ours = ("sparlow",)
+        cells = [name, SETS[name].kind, SETS[name].part, str(len(means.draws(name)))]
+        cells += [both(name, ours), both(name, ours, "start_")]
+        cells += [one(mean(name, ours, key), digits) for key, digits in (("columns", 0), ("steps", 0))]
+        cells += [one(float(np.median(means.values(name, "sparlow", "fit_seconds"))))]
+        cells += [both(name, methods) for methods in (LDA, RAW, PCA, ("nca",), ("umap",))]
+        return cells + [one(mean(name, (method,), "accuracy")) for method in ("svm", "logistic")]
+
+    return markdown(head, [line(name) for name in means.sets("sparlow")])
+
+
+def differences(rows: list[Row]) -> list[str]:
+    """What SparLow has more than others, by angle."""
+    means = Means(rows)
+    head = ["set", "draws", "SparLow − LDA", "− raw rows", "− best of LDA, raw rows, PCA", "end − start"]
+
+    def line(name: str) -> list[str]:
+        gains = [means.gain(name, methods) for methods in (LDA, RAW, BEST)]
+        cells = [signed(gain) for gain in gains] + [signed(means.steps_gain(name))]
+        return [name, str(len(means.draws(name))), *cells]
+
+    return markdown(head, [line(name) for name in means.sets("sparlow")])
+
+
+def criteria(rows: list[Row]) -> list[str]:
+    """Criteria without labels, and with few, beside the classical method of the same name, by angle."""
+    means = Means(rows)
+    head = ["set", "draws", *(f"{name}, {rival}" for name, rival in CLASSICAL.items()), "label spreading + LDA"]
+
+    def pair(name: str, ours: str, theirs: str) -> str:
+        draws = means.draws(name, ours) & means.draws(name, theirs)
+        if not draws:
+            return ""
+        found = [float(np.mean(means.values(name, method, "angle", draws))) for method in (ours, theirs)]
+        error = means.difference(name, ours, theirs, ("angle", "angle"))[1]
+        return "{:.1f}, {:.1f}".format(*found) + ("" if np.isnan(error) else f" (± {error:.1f})")
+
+    def line(name: str) -> list[str]:
+        spread = means.values(name, "spreading", "angle", means.draws(name, "sda-sparlow"))
+        cells = [pair(name, f"{ours}-sparlow", rival) for ours, rival in CLASSICAL.items()]
+        return [name, str(len(means.draws(name, "pca-sparlow"))), *cells, f"{np.mean(spread):.1f}"]
+
+    return markdown(head, [line(name) for name in means.sets("pca-sparlow")])
+
+
+def atoms(rows: list[Row]) -> list[str]:
+    """Start → end of joint learning with other numbers of atoms, by angle."""
+    means = Means(rows)
+    head = ["set", *(f"{count} atoms" for count in ATOMS)]
+
+    def cell(name: str, count: int) -> str:
+        start, end, steps = (means.values(name, f"atoms{count}", key) for key in ("start_angle", "angle", "steps"))
+        if not len(end):
+            return ""
+        said = f"{np.mean(start):.1f}" + (f" → {np.mean(end):.1f}" if np.any(steps) else "")
+        return said + (f" ({len(end)})" if len(end) > 1 else "")
+
+    names = [name for name in SETS if any(means.draws(name, f"atoms{count}") for count in ATOMS)]
+    return markdown(head, [[name, *(cell(name, count) for count in ATOMS)] for name in names])
+
+
+# ── what the tables say ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def named(gains: dict[str, Difference]) -> str:
+    """Return sets with their differences, the lowest first."""
+    order = sorted(gains, key=lambda name: gains[name][0])
+    return ", ".join(f"`{name}` {signed(gains[name])}" for name in order) or "none"
+
+
+def clearly(gains: dict[str, Difference], errors: float) -> dict[str, Difference]:
+    """Return the differences that are so many standard errors below zero; one draw has none."""
+    return {name: gain for name, gain in gains.items() if gain[0] < -errors * gain[1]}
+
+
+def account(rows: list[Row]) -> list[str]:
+    """What the tables of accuracies say, as lines of the page."""
+    means = Means(rows)
+    names = means.sets("sparlow")
+    lines = []
+    ahead = [np.mean([means.gain(name, LDA, key)[0] for name in names]) for key in ("angle", "distance")]
+    lines += ["- Ahead of LDA by {:.1f} points on average by angle, {:.1f} by distance.".format(*ahead)]
+    for said, methods, least in (("LDA", LDA, -0.2), ("the nearest raw sample", RAW, 0.0)):
+        gains = {name: means.gain(name, methods) for name in names}
+        behind = {name: gain for name, gain in gains.items() if round(gain[0], 3) < least}
+        more = "More than 0.2 behind" if least else "Below"
+        lines += [f"- {more} {said}, by angle, on {len(behind)} of {len(names)} sets: {named(behind)}."]
+        sure = clearly(behind, 2)
+        lines += [f"  By more than two standard errors: {', '.join(f'`{name}`' for name in sure) or 'none'}."]
+    level = {
+        key: [name for name in names if round(means.gain(name, BEST, key)[0], 3) >= 0] for key in ("angle", "distance")
+    }
+    few = {name: means.gain(name, BEST) for name in names if name not in level["angle"]}
+    counts = [f"{len(found)} by {key}" for key, found in level.items()]
+    lines += [f"- At least the best of LDA, raw rows and PCA on {' and '.join(counts)} of {len(names)} sets."]
+    lines += [f"  Behind it by angle and by more than a standard error: {named(clearly(few, 1))}."]
+    for key in ("angle", "distance"):
+        steps = {name: means.steps_gain(name, key) for name in names}
+        lost, won = ({n: g for n, g in steps.items() if round(s * g[0], 3) > 0.2} for s in (-1, 1))
+        lines += [f"- Joint learning, by {key}: costs more than 0.2 on {named(lost)}; gains more on {named(won)}."]
+    for said, method in (("SVM", "svm"), ("Logistic regression", "logistic"), ("NCA", "nca"), ("UMAP", "umap")):
+        key = "accuracy" if method in ("svm", "logistic") else "angle"
+        gains = {n: means.difference(n, method, "sparlow", (key, "angle")) for n in means.sets("sparlow", method)}
+        wins = sum(gain[0] > 0 for gain in gains.values())
+        mean = signed((float(np.mean([gain[0] for gain in gains.values()])), np.nan))
+        lines += [f"- {said}: ahead on {wins} of {len(gains)} sets, {mean} points on average."]
+    return lines
+
+
+def criteria_account(rows: list[Row]) -> list[str]:
+    """What the table of criteria says."""
+    means = Means(rows)
+    gains = {}
+    for ours, rival in CLASSICAL.items():
+        for name in means.sets(f"{ours}-sparlow", rival):
+            gains[f"{name}: {ours}"] = means.difference(name, f"{ours}-sparlow", rival, ("angle", "angle"))
+    behind = {pair: gain for pair, gain in gains.items() if round(gain[0], 3) < -0.5}
+    ahead = signed((float(np.mean([gain[0] for gain in gains.values()])), np.nan))
+    lines = [f"- {ahead} points on average over {len(gains)} pairs."]
+    lines += [f"- More than 0.5 below the classical method on {len(behind)}: {named(behind)}."]
+    lines += [f"  By more than two standard errors: {', '.join(f'`{pair}`' for pair in clearly(behind, 2)) or 'none'}."]
+    return lines
+
+
+def atoms_account(rows: list[Row]) -> list[str]:
+    """What the table of numbers of atoms says."""
+    means = Means([{**row, "set": f"{row['set']}, {row['method'][5:]}", "method": "sparlow"} for row in rows])
+    steps = sum(bool(row["steps"]) for row in rows)
+    lines = [f"- Held-out samples chose steps in {steps} of {len(rows)} fits."]
+    for key in ("angle", "distance"):
+        gains = {name: means.steps_gain(name, key) for name, _ in means.found}
+        lost, won = ({n: g for n, g in gains.items() if round(s * g[0], 3) > 0.2} for s in (-1, 1))
+        lines += [f"- By {key} they cost more than 0.2 on {named(lost)}; gain more on {named(won)}."]
+    return lines
+
+
+TABLES: dict[str, tuple[str, Callable[[list[Row]], list[str]]]] = {
+    "page": ("zoo", page),
+    "differences": ("zoo", differences),
+    "account": ("zoo", account),
+    "criteria": ("zoo_criteria", criteria),
+    "criteria-account": ("zoo_criteria", criteria_account),
+    "atoms": ("zoo_atoms", atoms),
+    "atoms-account": ("zoo_atoms", atoms_account),
+}
+
+
+def printed(name: str, path: Path | None = None) -> str:
+    """Return a table of docs/zoo.md."""
+    file, table = TABLES[name]
+    return "\n".join(table(kept_rows(path or RESULTS / f"{file}.jsonl")))
