@@ -10,7 +10,7 @@ from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_n_atoms, default_prior, spread, unlike_columns
 from sparlow.dictionaries import learn_dictionary
-from sparlow.estimators.scaling import choose_scaling
+from sparlow.estimators.scaling import choose_scaling, standardised
 from sparlow.labels import Labels
 from sparlow.solvers import Solver
 from tests.digits import plain
@@ -83,6 +83,22 @@ def test_tables_whose_rows_differ_in_norm_by_class_are_standardised():
     assert alike.column_means_ is None  # unit norm tells the classes as well
     for labels in (None, np.zeros(240, int), np.full(240, -1)):  # nothing to judge by
         assert choose_scaling(table, Labels(labels)).means is None
+
+
+def test_rows_of_standardised_columns_keep_their_norms_apart():
+    """Three classes on one line through the mean, two of them on the same side: unit norm makes these one."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 3
+    table = (np.array([-4.0, 1.0, 3.0])[y, None] * np.ones(3) + 0.3 * rng.standard_normal((240, 3))) * [1, 30, 900] + 7
+    model = SparLow("lda", max_iter=0, random_state=0).fit(table[:120], y[:120])
+    assert model.column_means_ is not None
+    assert model.score(table[120:], y[120:]) > 0.95
+    scaling = standardised(table)
+    ray = np.mean(table, axis=0) + np.array([0, 0.1, 1, 10, 1e5, 1e200])[:, None] * np.std(table, axis=0)
+    norms = np.linalg.norm(scaling(ray), axis=1)
+    np.testing.assert_allclose(norms, [0, *(a / np.hypot(1, a) for a in (0.1, 1, 10, 1e5)), 1])
+    np.testing.assert_array_equal(scaling(ray[2:3]), scaling(ray)[2:3])  # whatever the other rows are
+    assert scaling(table.astype(np.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))

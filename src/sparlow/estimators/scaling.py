@@ -1,4 +1,4 @@
-"""How samples are scaled before they are coded: rows to unit norm, columns standardised first where that is better."""
+"""How samples are scaled before they are coded: rows to unit norm, or columns standardised where that is better."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _TRIED = 3000  # labelled samples that the scaling is tried on
 
 @dataclass(frozen=True)
 class Scaling:
-    """Columns standardised or not, rows scaled to unit norm or not."""
+    """Columns standardised or not, rows scaled or not.
+
+    Rows are scaled to unit norm. Rows of standardised columns are divided by √(p + ‖x‖²), p the number of columns: their
+    norms stay below one and stay apart, as the distance from the mean may tell classes apart.
+    """
 
     unit: bool
     means: Array | None = None
@@ -34,13 +38,17 @@ class Scaling:
 
     def __call__(self, X: Any) -> Any:
         """Return the samples scaled."""
-        if self.means is not None:
-            X = ((X - self.means) / self.scales).astype(X.dtype)
-        return unit_samples(X) if self.unit else check_samples(X)
+        if self.means is None:
+            return unit_samples(X) if self.unit else check_samples(X)
+        Z = (X - self.means) / self.scales
+        largest = np.maximum(np.max(np.abs(Z), axis=1, keepdims=True), 1.0)  # squares of Z divided by it do not overflow
+        Z /= largest
+        Z /= np.hypot(np.sqrt(Z.shape[1]) / largest, np.linalg.norm(Z, axis=1, keepdims=True))
+        return check_samples(Z.astype(X.dtype))
 
 
 def standardised(X: Array) -> Scaling:
-    """Return the scaling that standardises the columns of these samples, then scales rows to unit norm."""
+    """Return the scaling that standardises the columns of these samples, and holds rows below unit norm."""
     largest = float(np.max(np.abs(X))) or 1.0  # squares of what is divided by it do not overflow
     deviations = largest * np.std(X / largest, axis=0, dtype=float)
     return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
@@ -49,7 +57,7 @@ def standardised(X: Array) -> Scaling:
 def choose_scaling(X: Any, labels: Labels) -> Scaling:
     """Return the scaling of samples where the user has chosen none.
 
-    Rows have unit norm. Columns are standardised first where few of them hold the variance, and in tables of at most
+    Rows have unit norm. Columns are standardised instead where few of them hold the variance, and in tables of at most
     100 columns where the norm of a row tells the classes apart: where LDA of held-out samples is better that way by
     more than two standard errors.
     """
