@@ -85,6 +85,20 @@ def test_tables_whose_rows_differ_in_norm_by_class_are_standardised():
         assert choose_scaling(table, Labels(labels)).means is None
 
 
+def test_norms_that_tell_overlapping_classes_apart_are_kept():
+    """LDA's decision is surer than one neighbour where classes overlap; norms that tell nothing are left out."""
+    y = np.arange(90) % 2
+
+    def standardises(seed, gap, turn):
+        rng = np.random.default_rng(seed)
+        directions = 1 + 0.1 * rng.standard_normal((90, 6)) + turn * y[:, None] * [1, 0, 0, -1, 0, 0]
+        norms = 1 + gap * y[:, None] + 0.25 * rng.standard_normal((90, 1))
+        return choose_scaling(norms * directions, Labels(y)).means is not None
+
+    assert all(standardises(seed, 0.3, 0.0) for seed in range(8))
+    assert not any(standardises(seed, 0.0, 0.3) for seed in range(8))
+
+
 def test_rows_of_standardised_columns_keep_their_norms_apart():
     """Three classes on one line through the mean, two of them on the same side: unit norm makes these one."""
     rng = np.random.default_rng(0)

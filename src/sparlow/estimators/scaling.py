@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from ..defaults import unlike_columns
 from ..dictionaries import check_samples, unit_samples
-from ..embedding import nearest_right
+from ..embedding import nearest_right, surely
 from ..labels import Labels
 from ..parallel import one_blas_thread
 
@@ -28,7 +28,7 @@ _TRIED = 3000  # labelled samples that the scaling is tried on
 class Scaling:
     """Columns standardised or not, rows scaled or not.
 
-    Rows are scaled to unit norm. Rows of standardised columns are divided by √(p + ‖x‖²), p the number of columns: their
+    Rows are scaled to unit norm. Rows of standardised columns are divided by √(p + ‖x‖²), p the number of columns. Their
     norms stay below one and stay apart, as the distance from the mean may tell classes apart.
     """
 
@@ -41,7 +41,7 @@ class Scaling:
         if self.means is None:
             return unit_samples(X) if self.unit else check_samples(X)
         Z = (X - self.means) / self.scales
-        largest = np.maximum(np.max(np.abs(Z), axis=1, keepdims=True), 1.0)  # squares of Z divided by it do not overflow
+        largest = np.maximum(np.max(np.abs(Z), axis=1, keepdims=True), 1.0)  # keeps squares from overflow
         Z /= largest
         Z /= np.hypot(np.sqrt(Z.shape[1]) / largest, np.linalg.norm(Z, axis=1, keepdims=True))
         return check_samples(Z.astype(X.dtype))
@@ -58,8 +58,8 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
     """Return the scaling of samples where the user has chosen none.
 
     Rows have unit norm. Columns are standardised instead where few of them hold the variance, and in tables of at most
-    100 columns where the norm of a row tells the classes apart: where LDA of held-out samples is better that way by
-    more than two standard errors.
+    100 columns where the norm of a row tells the classes apart: where LDA of held-out samples, judged by its decisions
+    and by nearest neighbours, is better that way by more than its standard error.
     """
     if unlike_columns(X) or _norms_tell_classes(X, labels):
         return standardised(X)
@@ -89,5 +89,6 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
                 lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.01).fit(rest, y[train])
             except np.linalg.LinAlgError:  # classes without any scatter
                 return False
-            gains[held] += sign * nearest_right(lda.transform(rest), y[train], lda.transform(others), y[held])
-    return bool(gains.sum() > 2 * np.sqrt(np.sum(gains**2)))
+            near = nearest_right(lda.transform(rest), y[train], lda.transform(others), y[held])
+            gains[held] += sign * (near + (lda.predict(others) == y[held]))
+    return surely(gains)

@@ -100,8 +100,8 @@ class SparLow(CallbackSupportMixin, Projector):
         is "whitened" or "quadratic", whichever is better on held-out samples, for lda with patches, and "whitened"
         elsewhere. Criteria without labels have an orthonormal U for the features [φ(x), γx] instead.
     normalize : "auto" or bool, default="auto"
-        Scale samples to unit norm first. "auto" also standardises the columns before, where few of them hold nearly all
-        of the variance, as in tables of unlike units.
+        Scale samples to unit norm first. "auto" standardises the columns instead, where few of them hold nearly all of
+        the variance, as in tables of unlike units, or where norms tell classes apart.
     warm_start : bool, default=False
         Start from the dictionary of the last fit.
     verbose : int, default=0
@@ -427,7 +427,7 @@ class SparLow(CallbackSupportMixin, Projector):
         Returns
         -------
         X : array of shape (n_samples, n_features)
-            On the scale of samples of unit norm if ``normalize``.
+            On the scale of samples of unit norm, or of standardised columns divided by √(p + ‖x‖²), if ``normalize``.
 
         """
         check_is_fitted(self)
