@@ -28,8 +28,8 @@ _TRIED = 3000  # labelled samples that the scaling is tried on
 class Scaling:
     """Columns standardised or not, rows scaled or not.
 
-    Rows are scaled to unit norm. Rows of standardised columns are divided by √(p + ‖x‖²), p the number of columns. Their
-    norms stay below one and stay apart, as the distance from the mean may tell classes apart.
+    Rows are scaled to unit norm. Rows of p standardised columns are divided by √(p + ‖x‖²). Their norms stay below one
+    and stay apart, as the distance from the mean may tell classes apart.
     """
 
     unit: bool
