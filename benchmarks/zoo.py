@@ -171,15 +171,19 @@ def few_labels(split: Split, seed: int, per_class: int = 5) -> Array:
     return y
 
 
-def criterion(split: Split, seed: int, name: str, classical: bool) -> dict[str, float]:
+def criterion(split: Split, seed: int, name: str, classical: bool, wide: bool = False) -> dict[str, float]:
     """A criterion by its default, or the classical method of the same name, on rows of unit norm.
 
     Without labels, the nearest training sample tells the class. With five labels per class, the nearest labelled one.
+    ``wide``: the classical method with as many columns as SparLow has, where that is more.
     """
     from sparlow import SparLow, TraceQuotient
 
     split = unit(split)
-    model = TraceQuotient(name) if classical else SparLow(name, random_state=seed, n_jobs=1)
+    count = min(48, split.X.shape[1]) if wide else None
+    if wide and count == min(48, split.X.shape[1] // 4):
+        raise NotImplementedError("it has as many columns by default")
+    model = TraceQuotient(name, n_components=count) if classical else SparLow(name, random_state=seed, n_jobs=1)
     y = few_labels(split, seed) if name in SEMI else split.y
     model.fit(split.X, y if name in SEMI else None)
     A, B = model.transform(split.X)[y >= 0], model.transform(split.X_test)
@@ -218,7 +222,7 @@ def with_atoms(split: Split, seed: int, count: int) -> dict[str, float]:
     return sparlow(split, seed, n_atoms=count)
 
 
-SEMI = ("sda", "slap", "smvr")
+FREE, SEMI = ("pca", "lap", "lle"), ("sda", "slap", "smvr")  # without labels, with few
 
 METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "raw": raw,
@@ -235,9 +239,11 @@ METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "spreading": spreading,
     **{f"{name}-sparlow": functools.partial(criterion, name=name, classical=False) for name in CLASSICAL},
     **{CLASSICAL[name]: functools.partial(criterion, name=name, classical=True) for name in CLASSICAL},
+    **{f"{CLASSICAL[name]}-wide": functools.partial(criterion, name=name, classical=True, wide=True) for name in FREE},
     **{f"atoms{count}": functools.partial(with_atoms, count=count) for count in ATOMS},
 }
-CRITERIA = [method for name in CLASSICAL for method in (f"{name}-sparlow", CLASSICAL[name])] + ["spreading"]
+CRITERIA = [method for name in CLASSICAL for method in (f"{name}-sparlow", CLASSICAL[name])]
+CRITERIA += ["spreading", *(f"{CLASSICAL[name]}-wide" for name in FREE)]
 
 
 # ── running ────────────────────────────────────────────────────────────────────────────────────────────────────────

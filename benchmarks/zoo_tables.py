@@ -132,25 +132,30 @@ def differences(rows: list[Row]) -> list[str]:
     return markdown(head, [line(name) for name in means.sets("sparlow")])
 
 
+def pairs_of(means: Means) -> list[tuple[str, str, str]]:
+    """Return sets, criteria and rivals that were run on the same draws."""
+    rivals = [(ours, rival) for ours, classical in CLASSICAL.items() for rival in (classical, f"{classical}-wide")]
+    rivals += [("sda", "spreading")]
+    return [(n, ours, rival) for n in SETS for ours, rival in rivals if n in means.sets(f"{ours}-sparlow", rival)]
+
+
 def criteria(rows: list[Row]) -> list[str]:
-    """Criteria without labels, and with few, beside the classical method of the same name, by angle."""
+    """Criteria without labels, and with few, beside classical methods, by angle / by distance."""
     means = Means(rows)
-    head = ["set", "draws", *(f"{name}, {rival}" for name, rival in CLASSICAL.items()), "label spreading + LDA"]
+    names = {"spreading": "label spreading + LDA"}
+    names |= {f"{rival}-wide": f"{rival}, as many columns" for rival in CLASSICAL.values()}
 
-    def pair(name: str, ours: str, theirs: str) -> str:
-        draws = means.draws(name, ours) & means.draws(name, theirs)
-        if not draws:
-            return ""
-        found = [float(np.mean(means.values(name, method, "angle", draws))) for method in (ours, theirs)]
-        error = means.difference(name, ours, theirs, ("angle", "angle"))[1]
-        return "{:.1f}, {:.1f}".format(*found) + ("" if np.isnan(error) else f" (± {error:.1f})")
+    def line(name: str, ours: str, rival: str) -> list[str]:
+        ours = f"{ours}-sparlow"
+        draws = means.draws(name, ours) & means.draws(name, rival)
+        keys = ("angle", "distance")
+        cells = [[f"{np.mean(means.values(name, m, key, draws)):.1f}" for key in keys] for m in (ours, rival)]
+        cells += [[signed(means.difference(name, ours, rival, (key, key))) for key in keys]]
+        said = names.get(rival, rival)
+        return [name, ours.removesuffix("-sparlow"), said, str(len(draws)), *(" / ".join(cell) for cell in cells)]
 
-    def line(name: str) -> list[str]:
-        spread = means.values(name, "spreading", "angle", means.draws(name, "sda-sparlow"))
-        cells = [pair(name, f"{ours}-sparlow", rival) for ours, rival in CLASSICAL.items()]
-        return [name, str(len(means.draws(name, "pca-sparlow"))), *cells, f"{np.mean(spread):.1f}"]
-
-    return markdown(head, [line(name) for name in means.sets("pca-sparlow")])
+    head = ["set", "criterion", "rival", "draws", "SparLow", "rival's", "difference"]
+    return markdown(head, [line(*pair) for pair in pairs_of(means)])
 
 
 def atoms(rows: list[Row]) -> list[str]:
@@ -220,15 +225,26 @@ def account(rows: list[Row]) -> list[str]:
 def criteria_account(rows: list[Row]) -> list[str]:
     """What the table of criteria says."""
     means = Means(rows)
-    gains = {}
-    for ours, rival in CLASSICAL.items():
-        for name in means.sets(f"{ours}-sparlow", rival):
-            gains[f"{name}: {ours}"] = means.difference(name, f"{ours}-sparlow", rival, ("angle", "angle"))
-    behind = {pair: gain for pair, gain in gains.items() if round(gain[0], 3) < -0.5}
-    ahead = signed((float(np.mean([gain[0] for gain in gains.values()])), np.nan))
-    lines = [f"- {ahead} points on average over {len(gains)} pairs."]
-    lines += [f"- More than 0.5 below the classical method on {len(behind)}: {named(behind)}."]
-    lines += [f"  By more than two standard errors: {', '.join(f'`{pair}`' for pair in clearly(behind, 2)) or 'none'}."]
+    lines = []
+    pairs = pairs_of(means)
+    groups = {
+        "the classical method": [pair for pair in pairs if pair[2] in CLASSICAL.values()],
+        "the classical method with as many columns": [pair for pair in pairs if pair[2].endswith("-wide")],
+        "label spreading + LDA": [pair for pair in pairs if pair[2] == "spreading"],
+    }
+    for said, group in groups.items():
+        for key in ("angle", "distance"):
+            gains = {
+                f"{name} {ours}": means.difference(name, f"{ours}-sparlow", rival, (key, key))
+                for name, ours, rival in group
+            }
+            ahead = signed((float(np.mean([gain[0] for gain in gains.values()])), np.nan))
+            behind = {pair: gain for pair, gain in gains.items() if round(gain[0], 3) < -0.5}
+            lines += [f"- Against {said}, by {key}: {ahead} points on average over {len(gains)} pairs."]
+            lines += [f"  More than 0.5 below on {len(behind)}: {named(behind)}."]
+            lines += [
+                f"  By more than two standard errors: {', '.join(f'`{p}`' for p in clearly(behind, 2)) or 'none'}."
+            ]
     return lines
 
 
