@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
+from benchmarks.zoo_sets import drawn
 from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_n_atoms, default_prior, spread, unlike_columns
@@ -97,6 +98,8 @@ def test_norms_that_tell_overlapping_classes_apart_are_kept():
 
     assert all(standardises(seed, 0.3, 0.0) for seed in range(8))
     assert not any(standardises(seed, 0.0, 0.3) for seed in range(8))
+    digits = drawn("digits", 0)  # better by more than its standard error, but by less than a point
+    assert choose_scaling(digits.X, Labels(digits.y)).means is None
 
 
 def test_rows_of_standardised_columns_keep_their_norms_apart():

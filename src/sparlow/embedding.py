@@ -43,6 +43,7 @@ BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
 WIDE = 48  # columns of a wide embedding
+WORTH = 0.01  # what a less plain option must add to the accuracy of held-out samples: further columns, another scaling
 FLAT = (np.inf, 100.0)  # ridges with which a wide embedding has nearly the distances of the samples
 _COLUMNS = 1024  # features that are centred in double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite

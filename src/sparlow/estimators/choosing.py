@@ -24,6 +24,7 @@ from ..embedding import (
     RIDGES_BESIDE,
     USUAL,
     WIDE,
+    WORTH,
     Embedding,
     Neighbours,
     Ratio,
@@ -56,7 +57,6 @@ Array = NDArray[Any]
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
-_WORTH = 0.01  # what further columns must add to the accuracy
 _FEW = 0.5  # share of labelled samples below which labels are few
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _ENDED = ("interrupted", "stopped by callback")
@@ -123,7 +123,7 @@ def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None)
             wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
             best = int(np.argmax([outcomes.mean() for outcomes in wide]))
             gains = wide[best] - found[start.ridges]
-            start = options[best] if surely(gains) and gains.mean() > _WORTH else start
+            start = options[best] if surely(gains) and gains.mean() > WORTH else start
     choice, fitted = trials[0].run(start, tell)
     if choice.n_steps and trials[0].truth.y is not None and fitted["stop_reason_"] not in _ENDED:
         gained = [trial.gains(choice) for trial in trials]
