@@ -222,6 +222,17 @@ def account(rows: list[Row]) -> list[str]:
     return lines
 
 
+def before(rows: list[Row]) -> list[str]:
+    """What the scaling of tables has changed; ``rows`` are those of the scaling before."""
+    means = Means([*kept_rows(RESULTS / "zoo.jsonl"), *({**row, "method": "before"} for row in rows)])
+    lines = []
+    for key in ("angle", "distance"):
+        gains = {n: means.difference(n, "sparlow", "before", (key, key)) for n in means.sets("sparlow", "before")}
+        mean = signed((float(np.mean([gain[0] for gain in gains.values()])), np.nan))
+        lines += [f"- By {key}, {mean} points on average over {len(gains)} sets: {named(gains)}."]
+    return lines
+
+
 def criteria_account(rows: list[Row]) -> list[str]:
     """What the table of criteria says."""
     means = Means(rows)
@@ -264,6 +275,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Row]], list[str]]]] = {
     "page": ("zoo", page),
     "differences": ("zoo", differences),
     "account": ("zoo", account),
+    "before": ("zoo_before", before),
     "criteria": ("zoo_criteria", criteria),
     "criteria-account": ("zoo_criteria", criteria_account),
     "atoms": ("zoo_atoms", atoms),
