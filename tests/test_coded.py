@@ -25,6 +25,11 @@ def test_products_are_those_of_dense_algebra(dtype, share, count):
     np.testing.assert_allclose(Rows(F).rmatmul(E), dense.T @ E, atol=1e-12)
     by_rows = Rows(F).by_rows(lambda rows: rows @ U, count)
     np.testing.assert_allclose(by_rows, dense @ U, atol=1e-12)
+    (projected,) = Rows(F).projected(U).blocks
+    assert projected.dtype == np.float64
+    np.testing.assert_allclose(projected, dense @ U, atol=1e-12 if dtype == np.float64 else 1e-5)
+    as_they_are = (projected == projected.astype(np.float32)).all()
+    assert as_they_are == (dtype == np.float32)
 
 
 @pytest.mark.parametrize("first", [0.05, 0.9])  # the first part decides: sparse, or dense

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparlow import encode, pullback
+from sparlow import derivative, encode, pullback
 from sparlow.derivative import solve_woodbury
 from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
@@ -69,9 +69,14 @@ def test_a_third_entry_is_added_to_the_product(layout):
         pullback(X, D, prior, codes, (left, right, layout(more[:5])))
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["by atoms", "by rows"])
+@pytest.mark.parametrize("long", [0.0, 0.4], ids=["dense", "sparse"])
 @pytest.mark.parametrize("prior", [ElasticNet(0.05, 0.01), KLDivergence(0.05, mean=0.01)], ids=str)
-def test_equal_to_dense_algebra(prior):
-    """Short supports go through sparse products, long ones (KL: k > m) through Woodbury and dense products."""
+def test_equal_to_dense_algebra(prior, long, small, layout, monkeypatch):
+    """Every way to the products gives the same; long supports (KL: k > m) are solved by Woodbury."""
+    monkeypatch.setattr(derivative, "_SMALL", small)
+    monkeypatch.setattr(derivative, "_LONG", long)
     X, D = cases.gaussian(30, 12, 40)
     W = np.random.default_rng(0).standard_normal((30, 40))
     codes = encode(X, D, prior)
@@ -81,7 +86,7 @@ def test_equal_to_dense_algebra(prior):
         curvature = 2 * prior.l2 * np.ones(len(on)) if isinstance(prior, ElasticNet) else prior.strength / phi[on]
         beta = np.linalg.solve(D[on] @ D[on].T + np.diag(curvature), w[on])
         expected[on] += np.outer(beta, x - phi @ D) - np.outer(phi[on], beta @ D[on])
-    np.testing.assert_allclose(pullback(X, D, prior, codes, W), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(pullback(layout(X), D, prior, codes, W), expected, rtol=1e-8, atol=1e-10)
 
 
 @small

@@ -96,12 +96,12 @@ class Rows:
         return np.concatenate([_used(block) for block in self.blocks])
 
     def __matmul__(self, U: Array) -> Array:
-        """Return ΦU (n, l) in double precision."""
+        """Return ΦU (n, l) in double precision; where both are single, they are multiplied as they are."""
         out = np.zeros((self.shape[0], U.shape[1]))
         for block, columns in zip(self.blocks, self.slices, strict=True):
             filled = _filled(block, U.shape[1])
             for rows in _batches(block, filled):
-                out[rows] += _double(block, rows, filled) @ U[columns]
+                out[rows] += _copied(block, rows, filled, np.result_type(block, U)) @ U[columns]
         return out
 
     def rmatmul(self, E: Any) -> Array:
@@ -110,7 +110,7 @@ class Rows:
         for block, columns in zip(self.blocks, self.slices, strict=True):
             filled = not sp.issparse(E) and _filled(block, E.shape[1])
             for rows in _batches(block, filled):
-                part = _double(block, rows, filled).T @ E[rows]
+                part = _copied(block, rows, filled).T @ E[rows]
                 out[columns] += part.toarray() if sp.issparse(part) else part
         return out
 
@@ -158,8 +158,8 @@ class Rows:
         return self
 
     def projected(self, basis: Array) -> Rows:
-        """Return ΦV for a basis V (w, k)."""
-        return Rows(self @ basis, n_jobs=self.n_jobs)
+        """Return ΦV for a basis V (w, k), rounded like the features."""
+        return Rows(self @ basis.astype(self.blocks[0].dtype, copy=False), n_jobs=self.n_jobs)
 
     def scatter_product(self, Q: Array, centred: bool = True) -> Array:
         """Return ΦᵀΠΦQ (w, k) for Q (w, k), with Π = I − 11ᵀ/n, or Π = I where rows are not centred."""
@@ -205,7 +205,7 @@ def _column_sums(block: Any) -> Array:
     """Return the sums over the rows of a block, in double precision."""
     out = np.zeros(block.shape[1])
     for rows in _batches(block, False):
-        out += np.asarray(_double(block, rows, False).sum(axis=0)).ravel()
+        out += np.asarray(_copied(block, rows, False).sum(axis=0)).ravel()
     return out
 
 
@@ -239,10 +239,10 @@ def _filled(block: Any, count: int) -> bool:
     return bool(sp.issparse(block) and count >= _MANY and block.nnz > _FILLED * block.shape[0] * block.shape[1])
 
 
-def _double(block: Any, rows: slice, filled: bool) -> Any:
-    """Return rows of a block in double precision, as a dense array where zeros are to be filled in."""
+def _copied(block: Any, rows: slice, filled: bool, dtype: Any = np.float64) -> Any:
+    """Return rows of a block, in double precision if nothing else is asked for; dense where zeros are to be filled."""
     some = block if rows == slice(0, block.shape[0]) else block[rows]  # a slice of a sparse matrix is a copy
-    return (some.toarray() if filled else some).astype(float, copy=False)
+    return (some.toarray() if filled else some).astype(dtype, copy=False)
 
 
 @dataclass(frozen=True)

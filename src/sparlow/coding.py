@@ -24,13 +24,12 @@ from .checks import check_array, refuse_unsound
 from .derivative import (
     Atoms,
     dense_chunk,
-    dense_products,
     frobenius,
     gradient_entries,
     map_codes,
+    products,
     rows_of,
     solved,
-    sparse_products,
 )
 from .messages import warn
 from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
@@ -190,13 +189,10 @@ class Coder:
         ``entries(rows)`` gives them in the order of the stored codes.
         """
         atoms = self._bound(X.dtype)
-        n, m = X.shape
-        parts = chunks(n, max(atoms.D.shape))
+        parts = chunks(X.shape[0], max(atoms.D.shape))
         with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
             Q = solved(atoms, self.prior, codes, entries, threads, parts)
-            if codes.nnz > n * m / 2:  # most of the dense products' entries are in use
-                return dense_products(X, atoms.D, codes, Q, threads, parts)
-            return sparse_products(X, atoms.D, codes, Q, threads)
+            return products(X, atoms.D, codes, Q, threads, parts)
 
     def costs(self, X: Any, codes: sp.csr_array) -> Array:
         """Return the objective of each sample; samples and codes are known to be sound. See :func:`objective`."""

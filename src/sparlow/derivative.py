@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,8 @@ from .priors import Prior
 
 Array = NDArray[Any]
 
+_SMALL = 1 << 20  # numbers of a dictionary up to which products are computed row by row: chunks have a sum each
+_LONG = 0.4  # share of atoms in use from which on dense products are faster than those
 _FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
 
 
@@ -142,10 +143,9 @@ def solved(
         indptr, indices, curv_rows = rows_of(codes, rows, curv)
         weights = entries(rows)
         _kernels.solve_supports(indptr, indices, curv_rows, weights, *frozen(atoms.G), largest)
-        for first, last in itertools.pairwise(indptr):
-            if last - first > largest:
-                part = slice(first, last)
-                weights[part] = solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
+        for i in np.flatnonzero(np.diff(indptr) > largest):
+            part = slice(indptr[i], indptr[i + 1])
+            weights[part] = solve_woodbury(D[indices[part]], curv_rows[part], weights[part])
         return weights
 
     solved = np.concatenate(list(threads.map(solve, parts)))
@@ -160,6 +160,30 @@ def solve_woodbury(D: Array, h: Array, w: Array) -> Array:
     factor = scipy.linalg.cho_factor(inner, overwrite_a=True, check_finite=False)
     correction = scipy.linalg.cho_solve(factor, D.T @ (w / h), check_finite=False)
     return (w - D @ correction) / h
+
+
+def products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]) -> Array:
+    """Compute Qᵀ(X − ΦD) − Φᵀ(QD) = QᵀX − (QᵀΦ + ΦᵀQ) D, in the way that is fastest for these codes."""
+    (r, m), n = D.shape, X.shape[0]
+    by_rows = D.size <= _SMALL and not sp.issparse(X)
+    long = codes.nnz > n * (_LONG * r if by_rows else m / 2)  # most of the dense products' entries are in use
+    if not (by_rows or long):
+        return sparse_products(X, D, codes, Q, threads)
+
+    def dense(rows: slice) -> Array:
+        q, phi = Q[rows].toarray(), codes[rows].toarray()
+        return q.T @ (dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
+
+    def sparse(rows: slice) -> Array:
+        indptr, indices, q = rows_of(Q, rows)
+        phi, out = codes.data[codes.indptr[rows.start] : codes.indptr[rows.stop]], np.zeros_like(D)
+        _kernels.residual_products(indptr, indices, q, *frozen(phi, dense_chunk(X, rows, D), D), out)
+        return out
+
+    gradient = np.zeros_like(D)
+    for term in threads.map(dense if long else sparse, parts):
+        gradient += term
+    return gradient
 
 
 def sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads) -> Array:
@@ -186,19 +210,4 @@ def sparse_products(X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, thre
         gradient[atoms] = QtX - S @ D
 
     list(threads.map(block, chunks(r, max(D.shape))))
-    return gradient
-
-
-def dense_products(
-    X: Any, D: Array, codes: sp.csr_array, Q: sp.csr_array, threads: Threads, parts: list[slice]
-) -> Array:
-    """Compute Qᵀ(X − ΦD) − Φᵀ(QD) by chunks with dense products, for supports so long that sparsity does not pay."""
-
-    def part(rows: slice) -> Array:
-        q, phi = Q[rows].toarray(), codes[rows].toarray()
-        return q.T @ (dense_chunk(X, rows, D) - phi @ D) - phi.T @ (q @ D)
-
-    gradient = np.zeros_like(D)
-    for term in threads.map(part, parts):
-        gradient += term
     return gradient

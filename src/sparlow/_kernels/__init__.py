@@ -27,7 +27,7 @@ from .general import ADD_LIMIT
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
-from .pullback import factored_entries, solve_supports, transposed_products
+from .pullback import factored_entries, residual_products, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
 from .scattering import LANES, scatter
 from .screening import FAR
@@ -62,6 +62,7 @@ __all__ = [
     "pull_codes",
     "pull_features",
     "pursue_chunk",
+    "residual_products",
     "root_and_scale",
     "scatter",
     "signed_roots",

@@ -76,3 +76,22 @@ def transposed_products(indptr_t, samples, q_t, phi_t, indptr, indices, q, phi, 
             subtract_multiple(out, -q_ij, X[i], m)
             for t in range(indptr[i], indptr[i + 1]):
                 s_row[indices[t]] += q_ij * phi[t] + phi_ij * q[t]
+
+
+@kernel
+def residual_products(indptr, indices, q, phi, X, D, out):
+    """Add Qᵀ(X − ΦD) − Φᵀ(QD) to ``out`` (r, m), row by row: for short rows, whose atoms stay in the cache."""
+    m = X.shape[1]
+    residual, step = np.empty(m, D.dtype), np.empty(m, D.dtype)
+    for i in range(indptr.shape[0] - 1):
+        for t in range(m):
+            residual[t], step[t] = X[i, t], 0
+        for s in range(indptr[i], indptr[i + 1]):
+            atom = D[indices[s]]
+            for t in range(m):
+                residual[t] -= phi[s] * atom[t]
+                step[t] += q[s] * atom[t]
+        for s in range(indptr[i], indptr[i + 1]):
+            row = out[indices[s]]
+            for t in range(m):
+                row[t] += q[s] * residual[t] - phi[s] * step[t]
