@@ -1,6 +1,7 @@
 """Local codes beside what people would use instead: 1NN by angle on embeddings of small images.
 
     SPARLOW_DATA=<folder> python benchmarks/local.py [--sets usps orl-5 …] [--methods …] [--seeds 0 1 2]
+    python benchmarks/local.py --table page      the table of docs/local_codes.md, from the rows at hand
 
 Each row (set, method, seed) is a line of JSON, written as soon as it is known: starting again goes on where the last
 run ended. Test images are used once per row. A method is a function of a ``Task`` that returns an ``Answer``: vectors
@@ -31,9 +32,6 @@ from sparlow.evaluation import share_right, support_vectors
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 SPAN = 6000  # beyond so many samples, LDA works with the covariance of the features instead of the Gram matrix
-
-warnings.filterwarnings("ignore")
-
 
 # ── image sets ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,7 +101,6 @@ SETS = {
     "fashion-20000": official("fashion_part", 255),
     "pie-30": per_class("pie_32x32", (32, 32), 30),
     "pie-120": per_class("pie_32x32", (32, 32), 120),
-    "pie27-10": per_class("pie_pose27_32x32", (32, 32), 10),
     "orl-5": per_class("orl_32x32", (32, 32), 5),
     "ar-5": per_class("ar10p_60x40", (60, 40), 5),
     "digits": per_class("digits", (8, 8), None),
@@ -348,17 +345,45 @@ def measure(name, method, seed):
     }
 
 
+def markdown(*lines):
+    """Return lines of cells as a table in Markdown, the first as its head."""
+    head, *others = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "|---" * len(lines[0]) + "|", *others])
+
+
+TITLES = {
+    "usps": "USPS",
+    "mnist-10000": "MNIST, 10 000",
+    "mnist": "MNIST, 60 000",
+    "fashion-5000": "Fashion, 5000",
+    "fashion-20000": "Fashion, 20 000",
+    "pie-30": "PIE, 30",
+    "pie-120": "PIE, 120",
+    "orl-5": "ORL, 5",
+    "ar-5": "AR, 5",
+    "digits": "digits, half",
+    "LDA-SparLow, local": "LDA-SparLow, `Patches()`",
+}
+
+
+def cell(rows, name, method):
+    """Return the mean over seeds, in per cent, and median CPU seconds; a star marks a single draw."""
+    found = [row for row in rows if (row["set"], row["method"]) == (name, method)]
+    star = "*" if len(found) == 1 and SETS[name].by_chance else ""
+    right, seconds = ([row[key] for row in found] for key in ("accuracy", "cpu_seconds"))
+    return f"{100 * np.mean(right):.2f}{star} · {np.median(seconds):.0f} s" if found else "–"
+
+
 def table(rows, sets, methods):
-    """Print means over seeds, in per cent, and CPU seconds; a star marks what was measured once on a drawn split."""
-    print("\n" + " | ".join(["| method", *sets]) + " |\n" + "|---" * (len(sets) + 1) + "|")
-    for method in methods:
-        cells = []
-        for name in sets:
-            found = [row for row in rows if (row["set"], row["method"]) == (name, method)]
-            star = "*" if len(found) == 1 and SETS[name].by_chance else ""
-            right, seconds = ([row[key] for row in found] for key in ("accuracy", "cpu_seconds"))
-            cells.append(f"{100 * np.mean(right):.2f}{star} · {np.median(seconds):.0f} s" if found else "–")
-        print(" | ".join([f"| {method}", *cells]) + " |")
+    """Return a table of these rows in Markdown."""
+    lines = [["method", *(TITLES[name] for name in sets)]]
+    lines += [[TITLES.get(method, method), *(cell(rows, name, method) for name in sets)] for method in methods]
+    return markdown(*lines)
+
+
+def page(rows):
+    """Return the table of docs/local_codes.md: all sets, and the methods that have rows."""
+    return table(rows, SETS, [method for method in METHODS if any(row["method"] == method for row in rows)])
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -392,13 +417,13 @@ def compared(options):
     """Measure all methods on all sets."""
     rows = Rows(options.output or RESULTS / "local.jsonl", ("set", "method", "seed"))
     methods = [method for method in options.methods if not missing(method)]
-    for method in set(options.methods) - set(methods):
+    for method in set() if options.table else set(options.methods) - set(methods):
         print(f"{method}: left out, {missing(method)} is not there")
     for seed, name, method in itertools.product(options.seeds, options.sets, methods):
         fixed = not SETS[name].by_chance and seed != options.seeds[0]
         if not (options.table or fixed) and rows.missing(name, method, seed):
             rows.add(measure(name, method, seed))
-    table(rows.rows, options.sets, options.methods)
+    print("\n" + (page(rows.rows) if options.table == "page" else table(rows.rows, options.sets, options.methods)))
 
 
 def main():
@@ -407,8 +432,9 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--output", type=pathlib.Path)
-    parser.add_argument("--table", action="store_true", help="print the table of the rows at hand, measure nothing")
+    parser.add_argument("--table", nargs="?", const="all", choices=("all", "page"), help="print rows at hand instead")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
     compared(options)
 
 

@@ -3,6 +3,7 @@
     SPARLOW_DATA=<folder> python -m benchmarks.local_curves joint     accuracy over the number of atoms, start and joint
     … python -m benchmarks.local_curves labels                        USPS with few labels
     … python -m benchmarks.local_curves cost                          memory, growth, coding passes, one image
+    python -m benchmarks.local_curves joint --table                   a table of docs/local_codes.md; labels as well
 
 Rows are lines of JSON, written as soon as they are known: starting again goes on where the last run ended.
 """
@@ -12,11 +13,12 @@ import itertools
 import pathlib
 import resource
 import time
+import warnings
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from benchmarks.local import RESULTS, SETS, Rows, by_angle, model_of, official, per_class, scattering
+from benchmarks.local import RESULTS, SETS, Rows, by_angle, markdown, model_of, official, per_class, scattering
 from sparlow import SparLow
 from sparlow.coded import Samples
 from sparlow.evaluation import share_right
@@ -51,20 +53,38 @@ def with_atoms(task, atoms, steps):
 def joint(options):
     """Measure start and joint learning over sets, seeds and numbers of atoms."""
     rows = Rows(options.output or RESULTS / "local_joint.jsonl", ("set", "atoms", "steps", "seed"))
-    for seed in options.seeds:
-        for name in SMALL:
-            for atoms in ATOMS:
-                for steps in (0, STEPS):
-                    if rows.missing(name, atoms, steps, seed):
-                        cpu = time.process_time()
-                        accuracy = with_atoms(SMALL[name](seed), atoms, steps)
-                        row = {"set": name, "atoms": atoms, "steps": steps, "seed": seed, "accuracy": accuracy}
-                        rows.add({**row, "cpu_seconds": round(time.process_time() - cpu, 2)})
-    print("\n" + " | ".join(["| set, steps", *map(str, ATOMS)]) + " |\n" + "|---" * (len(ATOMS) + 1) + "|")
+    for seed, name, atoms, steps in itertools.product(options.seeds, SMALL, ATOMS, (0, STEPS)):
+        if not options.table and rows.missing(name, atoms, steps, seed):
+            cpu = time.process_time()
+            accuracy = with_atoms(SMALL[name](seed), atoms, steps)
+            row = {"set": name, "atoms": atoms, "steps": steps, "seed": seed, "accuracy": accuracy}
+            rows.add({**row, "cpu_seconds": round(time.process_time() - cpu, 2)})
+    print("\n" + joint_table(rows) + "\n\n" + gains(rows))
+
+
+def joint_table(rows):
+    """Return means over seeds before and after the steps."""
+    cells = {(name, atoms): [rows.mean(set=name, atoms=atoms, steps=steps) for steps in (0, STEPS)]
+             for name in SMALL for atoms in ATOMS}  # fmt: skip
+    lines = ([name, *(" → ".join(cells[name, atoms]) for atoms in ATOMS)] for name in SMALL)
+    return markdown(["set", *(f"{atoms} atoms" for atoms in ATOMS)], *lines)
+
+
+def gains(rows):
+    """Return what the steps change, over all pairs of rows, and what 32 atoms lack after them to 128 before."""
+    by = {tuple(row[key] for key in rows.keys): 100 * row["accuracy"] for row in rows.rows}
+    change = {key: by[key] - by[*key[:2], 0, key[3]] for key in by if key[2] and (*key[:2], 0, key[3]) in by}
+    each = np.array(list(change.values()))
+    told = f"{len(each)} pairs, {np.sum(each > 0)} gains, {np.sum(each < 0)} losses, {each.mean():+.2f} on average "
+    told += f"({each.min():+.1f} to {each.max():+.1f})"
+    for atoms in ATOMS:
+        told += f"; {atoms} atoms {np.mean([value for key, value in change.items() if key[1] == atoms]):+.2f}"
     for name in SMALL:
-        for steps in (0, STEPS):
-            cells = [rows.mean(set=name, atoms=atoms, steps=steps) for atoms in ATOMS]
-            print(" | ".join([f"| {name}, {steps}", *cells]) + " |")
+        seeds = {key[3] for key in by if key[0] == name}
+        pairs = [(by.get((name, 32, STEPS, seed)), by.get((name, 128, 0, seed))) for seed in sorted(seeds)]
+        short = [few - many for few, many in pairs if few is not None and many is not None]
+        told += f"\n32 atoms after the steps less 128 before, {name}: {np.mean(short):+.1f}" if short else ""
+    return told
 
 
 # ── few labels ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,15 +120,25 @@ def labels(options):
     """Measure USPS with 1 to 10 labels per class."""
     rows = Rows(options.output or RESULTS / "local_labels.jsonl", ("method", "labels", "seed"))
     for seed, method, count in itertools.product(options.seeds, FEW, COUNTS):
-        if rows.missing(method, count, seed):
+        if not options.table and rows.missing(method, count, seed):
             task = SETS["usps"](seed)
             cpu = time.process_time()
             found = FEW[method](task, _few(task.y.astype(int), count, seed))
             row = {"method": method, "labels": count, "seed": seed, "accuracy": share_right(found, task.y_test)}
             rows.add({**row, "cpu_seconds": round(time.process_time() - cpu, 2)})
-    print("\n" + " | ".join(["| labels per class", *map(str, COUNTS)]) + " |\n" + "|---" * (len(COUNTS) + 1) + "|")
-    for method in FEW:
-        print(" | ".join([f"| {method}", *(rows.mean(method=method, labels=count) for count in COUNTS)]) + " |")
+    print("\n" + labels_table(rows))
+
+
+NAMES = {
+    "SDA-SparLow, local": '`SparLow("sda", views=Patches())`',
+    "label spreading, scattering": "label spreading over scattering features",
+}
+
+
+def labels_table(rows):
+    """Return means over draws of the labels."""
+    lines = ([NAMES[method], *(rows.mean(method=method, labels=count) for count in COUNTS)] for method in FEW)
+    return markdown(["labels per class", *map(str, COUNTS)], *lines)
 
 
 # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +182,24 @@ def _passes():
             "evaluations": int(model.history_["evaluations"].sum())}  # fmt: skip
 
 
+def _growth(settings):
+    """CPU seconds of a default fit of 2000 images of MNIST, and of coding them, for atoms and strides."""
+    task = SETS["mnist"](0)
+    X, y = task.X[:2000].reshape(2000, -1), task.y[:2000]
+    out = []
+    for atoms, stride in settings:
+        model = model_of(task, n_atoms=atoms).set_params(views=Patches(stride=stride))
+        cpu = time.process_time()
+        model.fit(X, y)
+        fit = time.process_time() - cpu
+        samples = Samples(normalize(X), model.prior_, model._views)
+        cpu = time.process_time()
+        samples.coded(model.dictionary_, keep=False)
+        out.append({"atoms": atoms, "patches": model._views.n_views, "fit": round(fit, 2),
+                    "pass": round(time.process_time() - cpu, 2)})  # fmt: skip
+    return {"images": 2000, "settings": out}
+
+
 def _one_image():
     """The time of one image through ``transform``, in multiples of its share of a batch of 2000."""
     task = SETS["usps"](0)
@@ -174,6 +222,8 @@ def _one_image():
 COSTS = {
     "one image": _one_image,
     "passes": _passes,
+    "atoms": lambda: _growth([(32, 2), (64, 2), (128, 2), (256, 2)]),
+    "patches": lambda: _growth([(64, 3), (64, 2), (64, 1)]),
     "mnist 5000": lambda: _of_mnist(5000),
     "mnist 10000": lambda: _of_mnist(10_000),
     "mnist 20000": lambda: _of_mnist(20_000),
@@ -188,7 +238,9 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--what", nargs="+", choices=list(COSTS), default=list(COSTS), help="of the cost")
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--table", action="store_true", help="of joint and labels: print rows at hand instead")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
     commands[options.command](options)
 
 
