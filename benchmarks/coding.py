@@ -111,6 +111,7 @@ def speed(X, y, dtype, weights, repeats, threads):
             dict(
                 dtype=np.dtype(dtype).name,
                 l1=l1,
+                threads=threads,
                 nonzeros=codes.nnz / len(X),
                 **seconds,
                 objective=float(objective(X, D, prior, codes).mean()),
@@ -319,34 +320,46 @@ def startup(tmp):
     return rows
 
 
-def main(repeats, threads, output):
+PARTS = ("speed", "local", "sklearn", "growth", "exactness", "startup")
+
+
+def main(parts, repeats, threads, output):
+    """Measure some parts; of a file of rows only these are renewed."""
     import tempfile
 
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     versions = dict(sparlow=__version__, numpy=np.__version__, scipy=scipy.__version__, sklearn=sklearn.__version__)
     source = "USPS" if DATA else "scikit-learn's digits, enlarged (name the folder of USPS with SPARLOW_DATA)"
     X, y = load("usps")
-    print(f"## Speed: {source}, n = {len(X)}, m = {X.shape[1]}, r = 1000, {threads} threads, {machine}\n\n{SPEED_HEAD}")
-    results = dict(versions=versions, machine=machine, data=source)
-    results["speed"] = speed(X, y, np.float64, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
-    results["speed"] += speed(X, y, np.float32, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
-    patch_source = "USPS and MNIST" if DATA else source
-    print(f"\n## Patches: {patch_source}, 100 000 of them, one thread, warm after a 1 % move\n\n{LOCAL_HEAD}")
-    results["local"] = local(repeats)
-    print("\n## scikit-learn's `sparse_encode`\n")
-    print("| λ₁ | samples | sparlow (s) | lasso_cd (s) | lasso_lars (s) | best ÷ sparlow |\n" + "|---" * 6 + "|")
-    results["sklearn"] = against_sklearn(X, y, threads)
-    print(
-        "\n## Growth in n (MNIST, r = 1000, λ₁ = 0.1)\n\n| n | nonzeros | s | µs per sample | MB beyond X and codes |"
-    )
-    print("|---" * 5 + "|")
-    results["growth"] = growth() if DATA else print("| needs MNIST: name its folder with SPARLOW_DATA |||||")
-    print("\n## Exactness: largest optimality gap of 100 samples\n\n| set | atoms | λ₁ | nonzeros | gap |")
-    print("|---" * 5 + "|")
-    results["exactness"] = exactness()
-    print("\n## Start\n\n| process | import beyond scikit-learn (s) | first codes and pullback (s) |\n|---|---|---|")
-    with tempfile.TemporaryDirectory() as tmp:
-        results["startup"] = startup(tmp)
+    results = json.loads(output.read_text()) if output and output.exists() else {}
+    results |= dict(versions=versions, machine=machine, data=source)
+    if "speed" in parts:
+        about = f"n = {len(X)}, m = {X.shape[1]}, r = 1000, {threads} threads, {machine}"
+        print(f"## Speed: {source}, {about}\n\n{SPEED_HEAD}")
+        results["speed"] = speed(X, y, np.float64, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
+        results["speed"] += speed(X, y, np.float32, (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005), repeats, threads)
+    if "local" in parts:
+        patch_source = "USPS and MNIST" if DATA else source
+        print(f"\n## Patches: {patch_source}, 100 000 of them, one thread, warm after a 1 % move\n\n{LOCAL_HEAD}")
+        results["local"] = local(repeats)
+    if "sklearn" in parts:
+        print("\n## scikit-learn's `sparse_encode`\n")
+        print("| λ₁ | samples | sparlow (s) | lasso_cd (s) | lasso_lars (s) | best ÷ sparlow |\n" + "|---" * 6 + "|")
+        results["sklearn"] = against_sklearn(X, y, threads)
+    if "growth" in parts:
+        print("\n## Growth in n (MNIST, r = 1000, λ₁ = 0.1)\n")
+        print("| n | nonzeros | s | µs per sample | MB beyond X and codes |\n" + "|---" * 5 + "|")
+        results["growth"] = growth() if DATA else print("| needs MNIST: name its folder with SPARLOW_DATA |||||")
+    if "exactness" in parts:
+        print("\n## Exactness: largest optimality gap of 100 samples\n\n| set | atoms | λ₁ | nonzeros | gap |")
+        print("|---" * 5 + "|")
+        results["exactness"] = exactness()
+    if "startup" in parts:
+        print(
+            "\n## Start\n\n| process | import beyond scikit-learn (s) | first codes and pullback (s) |\n|---|---|---|"
+        )
+        with tempfile.TemporaryDirectory() as tmp:
+            results["startup"] = startup(tmp)
     if output:
         output.write_text(json.dumps(results, indent=1))
     print("\n── benchmarks finished")
@@ -354,8 +367,9 @@ def main(repeats, threads, output):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--output", type=pathlib.Path, help="also write all rows to this JSON file")
+    parser.add_argument("--output", type=pathlib.Path, help="also write rows to this JSON file; other parts in it stay")
     arguments = parser.parse_args()
-    main(arguments.repeats, arguments.threads, arguments.output)
+    main(arguments.parts, arguments.repeats, arguments.threads, arguments.output)

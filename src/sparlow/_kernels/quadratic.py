@@ -10,6 +10,9 @@ S stays stationary, and the violation of j falls by s = Gⱼⱼ + g″ⱼ − G_
 violation and j belongs to S, or a code of S reaches zero before that, leaves S, and the direction is computed anew.
 The objective falls with each step. No system is solved on the way: the inverse takes a correction of rank one per step.
 
+A start is often right but for a few atoms. So those that violate optimality join it at once at first, and codes whose
+sign turns out wrong leave it; no inverse is needed for that.
+
 The path may take any course, as nothing of it but the support and its signs is kept. The codes are computed once more
 from these, x and D alone (``_stationary``), and tested against every atom. Hence they depend neither on the start nor
 on the other samples of a chunk, bit for bit. Where optimal supports are not unique, since atoms are exactly on the edge
@@ -64,6 +67,7 @@ _TIE = 1e-13  # violations below this share of ‖x‖ are rounding error: the a
 _ROUNDS = 30  # screenings of all atoms, and …
 _HALVINGS = 30  # … shares tried to have few enough atoms at hand, before a sample is left, and …
 _FUTILE = 16  # … samples left, and more than a third of all: the rest of a chunk is left, too
+_GUESSES = 3  # times that atoms which violate optimality join a start at once, before a path leads to them
 _WHOLE = 256  # of so many atoms all are at hand
 _SHARE = 0.2  # atoms are at hand when they violate optimality by this share of the largest violation
 
@@ -221,6 +225,18 @@ def _load_start(work, ints, D, x, low, high, curv, start_indices, start_data, fi
 
 
 @part
+def _enter(work, ints, D, x, low, high, curv, z, found, n_found, k):
+    """Add atoms that violate optimality to the support, on the side they violate it; returns its size."""
+    for s in range(n_found):
+        j, place = found[s], k + s
+        above = z[Z, j] > z[HIGH, j]
+        ints[MEMBER, place] = j
+        work[SIGN, place], work[EDGE, place] = (1.0, high[j]) if above else (-1.0, low[j])
+        work[CURV, place], work[TARGET, place] = curv[j], dot(row(D, j), x, D.shape[1])
+    return k + n_found
+
+
+@part
 def _find(z, r, margin, largest, share, found, limit):
     """Find the atoms that violate optimality by this share of the largest or more, fewer if they are too many."""
     n = 0
@@ -314,7 +330,7 @@ def encode_samples(
             else _load_start(work, ints, D, sample, low, high, curv, start_indices, start_data, first, last)
         )
         solved = inverted = repeated = False
-        restarts = 0
+        restarts, guesses = 0, 0 if skipped or k == 0 else _GUESSES
         mass = 0.0
         for _ in range(0 if skipped else _ROUNDS):
             regular, left = True, -1
@@ -341,7 +357,8 @@ def encode_samples(
             worst = largest_violation(row(z, Z), row(z, LOW), row(z, HIGH), number(margin), width, mask)
             largest = max(z[Z, worst] - z[HIGH, worst], z[LOW, worst] - z[Z, worst]) + margin
             solved, clear, n_found, n_tied = worst < 0, largest > 3 * margin, 0, 0
-            if not (solved or (clear and whole)):
+            guess = clear and guesses > 0 and not solved
+            if not (solved or (clear and whole and not guess)):
                 n_found = _find(z, r, number(margin), largest, _SHARE if clear else 0.0, found, room - k - 1)
                 if n_found >= room - k:
                     _unmark(z, ints, low, high, k, far)
@@ -349,6 +366,11 @@ def encode_samples(
             if not (solved or clear):
                 n_found, n_tied = _look_closely(found, n_found, z, margin, tie, work, ints, D, G, sample, low, high, k)
                 solved = n_found == 0
+            if guess and k + n_found <= longest:
+                _unmark(z, ints, low, high, k, far)
+                k = _enter(work, ints, D, sample, low, high, curv, z, found, n_found, k)
+                guesses, inverted = guesses - 1, False
+                continue
             all_at_hand = whole and not solved
             if not all_at_hand:
                 _unmark(z, ints, low, high, k, far)
