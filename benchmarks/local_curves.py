@@ -33,9 +33,9 @@ SMALL = {
     "orl-5": per_class("orl_32x32", (32, 32), 5),
     "ar-5": per_class("ar10p_60x40", (60, 40), 5),
     "usps-500": official("usps", None, 500),
-    "pie27-5": per_class("pie_pose27_32x32", (32, 32), 5),
     "mnist-500": official("mnist", 255, 500),
     "fashion-500": official("fashion_part", 255, 500),
+    "pie27-5": per_class("pie_pose27_32x32", (32, 32), 5),
 }
 STEPS = 8
 

@@ -15,6 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import sparlow
+from benchmarks import local, local_curves
 from sparlow import criteria, evaluation, priors, solvers, views
 from tests import cases
 from tests.test_page import open_page, wait
@@ -35,6 +36,14 @@ def test_every_public_name_is_in_the_reference():
     expected |= {kind.__name__ for kind in views.Views.__subclasses__() if kind.__module__ == views.__name__}
     assert expected <= said
     assert {"judge", "compare"} <= said & set(vars(evaluation))
+
+
+def test_tables_of_local_codes_are_those_of_the_rows():
+    page = (cases.ROOT / "docs" / "local_codes.md").read_text()
+    rows = {kind: local.Rows(local.RESULTS / f"local{kind}.jsonl", ()) for kind in ("", "_joint", "_labels")}
+    assert local.page(rows[""].rows) in page, "python benchmarks/local.py --table page"
+    assert local_curves.joint_table(rows["_joint"]) in page, "python -m benchmarks.local_curves joint --table"
+    assert local_curves.labels_table(rows["_labels"]) in page, "python -m benchmarks.local_curves labels --table"
 
 
 @pytest.fixture(scope="module")
