@@ -16,7 +16,7 @@ MEMBER, COLUMN, ROW, ORDER = range(4)
 # Rows of the array of the atoms at hand, by column: correlation of the residual, ends of ∂g(0), or ±FAR in the support.
 Z, LOW, HIGH = range(3)
 
-_DEPENDENT = 1e-5  # an atom that others explain but for a smaller share is left to the general method
+DEPENDENT = 1e-5  # an atom that others explain but for a smaller share is left to the general method
 _STEPS = 6  # steps for each atom at hand, before a sample is left to the general method
 
 
@@ -99,7 +99,7 @@ def invert(work, ints, table, inverse, k):
         gram = row(table, ints[ROW, s])
         diagonal = gram[ints[COLUMN, s]] + work[CURV, s]
         own = diagonal - _set_direction(work, ints, inverse, gram, s)
-        if own < _DEPENDENT * diagonal:
+        if own < DEPENDENT * diagonal:
             return False
         _extend_inverse(inverse, row(work, DIRECTION), s, own)
     return True
@@ -173,7 +173,7 @@ def walk(
         code, left, diagonal = 0.0, z[entering] - edge, gram[entering] + curv[atom]
         while True:  # ends when all other codes have vanished, at the latest
             own = diagonal - _set_direction(work, ints, inverse, gram, k)
-            if own < _DEPENDENT * diagonal:
+            if own < DEPENDENT * diagonal:
                 return k, False
             gone, length = _first_to_vanish(work, k, left / own)
             code += length

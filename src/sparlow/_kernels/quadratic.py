@@ -43,6 +43,7 @@ from .path import (
     COLUMN,
     CROSS,
     CURV,
+    DEPENDENT,
     DIRECTION,
     EDGE,
     HIGH,
@@ -88,10 +89,10 @@ def _sort_places(ints, k):
 
 
 @part
-def _stationary(work, ints, G, A, k):
+def _stationary(work, ints, G, A, k, floor):
     """Solve (G_SS + diag g″) φ = d·x − edge by elimination in the order of atoms; returns whether it is regular.
 
-    The second half of each row of A takes the factors that the row was eliminated by.
+    That is, whether no pivot is below ``floor``. The second half of each row of A takes the factors that the row was eliminated by.
     """
     member, order, sorted_members = row(ints, MEMBER), row(ints, ORDER), row(ints, COLUMN)
     codes, edge, curv, target = row(work, CODE), row(work, EDGE), row(work, CURV), row(work, TARGET)
@@ -112,7 +113,7 @@ def _stationary(work, ints, G, A, k):
         upper, lower = row(A, j), row(A, j + 1)
         pivot, cross = upper[j], upper[j + 1]
         minor = pivot * lower[j + 1] - cross * cross
-        if pivot <= _PIVOT or minor <= _PIVOT * pivot or pivot * minor > FAR:
+        if pivot <= floor or minor <= floor * pivot or pivot * minor > FAR:
             return False
         both = 1.0 / (pivot * minor)  # a single division for two pivots
         first, second = minor * both, pivot * pivot * both
@@ -131,7 +132,7 @@ def _stationary(work, ints, G, A, k):
                 store(entries, at, add_multiple(half, factor_l, load(lower, at)))
                 at += block
     if k & 1:
-        if A[k - 1, k - 1] <= _PIVOT:
+        if A[k - 1, k - 1] <= floor:
             return False
         inverse[k - 1] = 1.0 / A[k - 1, k - 1]
     for i in range(k):
@@ -331,20 +332,21 @@ def encode_samples(
         )
         solved = inverted = repeated = False
         restarts, guesses = 0, 0 if skipped or k == 0 else _GUESSES
-        mass = 0.0
+        mass, floor = 0.0, _PIVOT
         for _ in range(0 if skipped else _ROUNDS):
             regular, left = True, -1
             while k > 0 and regular and left != k:
                 k, inverted = left if left >= 0 else k, inverted and left < 0
                 _sort_places(ints, k)
-                regular = _stationary(work, ints, G, A, k)
+                regular = _stationary(work, ints, G, A, k, floor)
                 left = _drop_wrong_signs(work, ints, k)
             mass, smallest = 0.0, FAR
             for s in range(k):
                 mass += abs(codes[s])
                 smallest = min(smallest, abs(codes[s]))
-            if not regular and restarts < 1:  # a start with atoms that depend on one another
+            if not regular and restarts < 1:  # a start, or a guess, with atoms that depend on one another
                 k, inverted, restarts, mass, smallest = 0, False, 1, 0.0, FAR
+                guesses, floor = 0, _PIVOT
             elif not (regular and mass < far):
                 break
             margin = unit * ((m + k + 5) * norm + (k + 3) * mass)
@@ -369,7 +371,7 @@ def encode_samples(
             if guess and k + n_found <= longest:
                 _unmark(z, ints, low, high, k, far)
                 k = _enter(work, ints, D, sample, low, high, curv, z, found, n_found, k)
-                guesses, inverted = guesses - 1, False
+                guesses, inverted, floor = guesses - 1, False, DEPENDENT
                 continue
             all_at_hand = whole and not solved
             if not all_at_hand:
