@@ -92,7 +92,8 @@ def _sort_places(ints, k):
 def _stationary(work, ints, G, A, k, floor):
     """Solve (G_SS + diag g″) φ = d·x − edge by elimination in the order of atoms; returns whether it is regular.
 
-    That is, whether no pivot is below ``floor``. The second half of each row of A takes the factors that the row was eliminated by.
+    It is where all pivots are above ``floor``. The second half of each row of A takes the factors that the row was
+    eliminated by.
     """
     member, order, sorted_members = row(ints, MEMBER), row(ints, ORDER), row(ints, COLUMN)
     codes, edge, curv, target = row(work, CODE), row(work, EDGE), row(work, CURV), row(work, TARGET)
