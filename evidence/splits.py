@@ -52,6 +52,7 @@ class Split:
     folds: Callable[[], Iterator[Fold]] | None = None  # where features are learned: anew for each training fold
 
 
+@functools.lru_cache(maxsize=1)  # rows of the same split follow one another
 def draw(setting: Setting, seed: int, folder: str | os.PathLike[str] | None = None) -> Split:
     """Return the training and test part of a setting, the same for the same seed."""
     data = datasets.loaded(setting.data, folder)

@@ -125,7 +125,8 @@ def _notes(results: Iterable[MeasuredEntry]) -> tuple[str, ...]:
         if result.reason:
             said.setdefault(result.reason, []).append(f"{result.entry.name}{place}")
         if _is_open(result):
-            said.setdefault(f"not run, {result.entry.open}", []).append(f"{result.entry.name}{place}")
+            where = f"{result.entry.panel}, " if result.entry.panel else ""
+            said.setdefault(f"not run, {result.entry.open}", []).append(f"{where}{result.entry.name}{place}")
         for row in result.rows[:1]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)

@@ -1,12 +1,14 @@
 """Words and codes against their definitions, pooling against a loop over cells."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
-from sparlow import optimality_gap
+from sparlow import Coder, optimality_gap
 from sparlow.images import (
     Bag,
     Codebook,
@@ -127,6 +129,22 @@ def test_laplacian_codes_satisfy_their_optimality_conditions():
     assert on.any()
     np.testing.assert_allclose(slope[on], -prior.l1 * np.sign(codes[on]), atol=1e-3)
     assert np.all(abs(slope[~on]) <= prior.l1 + 1e-3)
+
+
+def test_laplacian_coding_makes_one_gram_matrix_and_does_not_pass_it_on(monkeypatch):
+    rng = np.random.default_rng(0)
+    D = np.eye(6, dtype=np.float32)
+    T, X = (rng.random((n, 6)).astype(np.float32) for n in (15, 20))
+    coder = LaplacianCoding.with_templates(D, ElasticNet(0.1), 0.3, T, 3, None)
+    made = []
+    monkeypatch.setattr("sparlow.images.coders.Coder", lambda *a, **k: made.append(1) or Coder(*a, **k))
+    fresh = pickle.dumps(coder)
+    together = coder(X).toarray()
+    apart = np.vstack([coder(X[:7]).toarray(), coder(X[7:]).toarray()])
+    np.testing.assert_array_equal(apart, together)
+    assert made == [1]
+    assert pickle.dumps(coder) == fresh
+    np.testing.assert_array_equal(pickle.loads(fresh)(X).toarray(), together)
 
 
 def test_laplacian_without_pull_is_sparse_coding_and_pull_brings_codes_of_neighbours_together():

@@ -113,7 +113,7 @@ def test_what_was_not_run_says_so_and_why():
     entry = dataclasses.replace(one.entries[0], open="hours of work")
     table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
     assert table.rows[0][:2] == (entry.name, "not run")
-    assert f"{entry.name}: not run, hours of work." in table.notes
+    assert f"{entry.panel}, {entry.name}: not run, hours of work." in table.notes
 
 
 def test_no_cell_silently_lacks_its_row():
