@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-LATER = "not affordable so far"  # why an entry has no row
+LATER = "cost"  # why an entry has no row: it takes minutes of CPU time, often with features and folds of its own
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Entry:
     label : str
         Name in tables and legends, by default the method.
     open : str
-        Why the row has not been measured in full; the cell says so, and the reason stands below the table.
+        Why the row has not been measured in full, in a few words; the cell says it.
 
     """
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .rows import RULES, Row, row_file, tasks
-from .specification import Entry, Experiment, Size
+from .specification import LATER, Entry, Experiment, Size
 from .splits import LEARNED
 
 Array = NDArray[Any]
@@ -117,20 +117,21 @@ def _printed(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _notes(results: Iterable[MeasuredEntry]) -> tuple[str, ...]:
+def _notes(results: Sequence[MeasuredEntry]) -> tuple[str, ...]:
     """Say which out-of-sample maps are used, what does not apply and what is missing."""
     said: dict[str, list[str]] = {}
     for result in results:
         place = f" ({result.entry.x:g})" if result.entry.x is not None else ""
         if result.reason:
             said.setdefault(result.reason, []).append(f"{result.entry.name}{place}")
-        if _is_open(result):
-            where = f"{result.entry.panel}, " if result.entry.panel else ""
-            said.setdefault(f"not run, {result.entry.open}", []).append(f"{where}{result.entry.name}{place}")
+        if _is_open(result) and result.entry.open != LATER:
+            said.setdefault(f"not run, {result.entry.open}", []).append(f"{result.entry.name}{place}")
         for row in result.rows[:1]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
     notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
+    if dear := sum(_is_open(result) and result.entry.open == LATER for result in results):
+        notes.append(f"Not run for their cost: {dear} of {len(results)} cells. Each takes minutes of CPU time.")
     notes += [f"{what}: {before} by an earlier rule." for what, before in _superseded(results).items()]
     have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
     wanted = sum(r.wanted for r in results)
@@ -194,7 +195,7 @@ def _cell(result: MeasuredEntry | None, measure: str) -> tuple[str, str, str]:
     without = "failed" if result.failed else "not applicable"
     ours = without if result.reason and not len(values) else spread(values)
     if _is_open(result):
-        ours = "not run"
+        ours = f"not run: {result.entry.open}"
     ours += _marks(result, measure) if len(values) else ""
     if len(values) and measure == "1nn" and "1nn" not in result.rows[0]["accuracy"]:
         ours += " (own)"

@@ -9,6 +9,7 @@ import pytest
 from evidence.methods import METHODS, MethodInput, NotApplicable
 from evidence.paper import EXPERIMENTS, named
 from evidence.rows import RULES
+from evidence.specification import LATER
 from evidence.tables import TABLES, MeasuredEntry, gather
 from tests import cases
 
@@ -112,8 +113,12 @@ def test_what_was_not_run_says_so_and_why():
     one = named("table2b")[0]
     entry = dataclasses.replace(one.entries[0], open="hours of work")
     table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
-    assert table.rows[0][:2] == (entry.name, "not run")
-    assert f"{entry.panel}, {entry.name}: not run, hours of work." in table.notes
+    assert table.rows[0][:2] == (entry.name, "not run: hours of work")
+    assert f"{entry.name}: not run, hours of work." in table.notes
+    entry = dataclasses.replace(entry, open=LATER)
+    table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
+    assert table.rows[0][:2] == (entry.name, "not run: cost")
+    assert "Not run for their cost: 1 of 1 cells. Each takes minutes of CPU time." in table.notes
 
 
 def test_no_cell_silently_lacks_its_row():
