@@ -20,7 +20,7 @@ def test_quick_sizes_leave_enough_to_learn_from(one):
     for entry in one.at(one.quick):
         classes = len(entry.setting.classes) or counts[entry.setting.data]
         n = min(entry.setting.train or np.inf, classes * (entry.setting.per_class or np.inf))
-        assert n >= entry.options.get("n_atoms", 0), entry
+        assert n >= entry.options.get("n_atoms", classes) >= classes, entry  # an atom of each class at least
         assert n >= 3 * classes, entry
 
 

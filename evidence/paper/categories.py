@@ -26,6 +26,8 @@ _FIXED = (
     "present LDA-SparLow with the library's defaults of today and embeddings of unit norm."
 )
 
+_QUICK_OBJECTS = {"per_class": 3, "test": 150, "classes": tuple(range(1, 71))}
+
 # ── Tables 2 and 3, Figure 11: pictures ─────────────────────────────────────────────────────────────────────────────
 
 # method: printed 1NN, or the method's own decision
@@ -260,7 +262,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "table",
         _table2("caltech101", _TABLE2A),
         Size(1, 90),
-        Size(1, 0.7, {"per_class": 3, "test": 150}, QUICK_MODEL),
+        Size(1, 1.7, _QUICK_OBJECTS, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
         + _ATOMS
@@ -280,7 +282,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "table",
         (*_table2("caltech256", _TABLE2B, _KL), *_FURTHER),
         Size(1, 25),
-        Size(1, 1, {"per_class": 3, "test": 150}, QUICK_MODEL),
+        Size(1, 1.3, _QUICK_OBJECTS, QUICK_MODEL),
         ("1nn", "svm"),
         remark=_HALF
         + _ATOMS
@@ -324,7 +326,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         "lines",
         _fig11(),
         Size(1, 35, points=(64, 256, 1000, 3000)),
-        Size(1, 0.7, {"per_class": 3, "test": 150}, QUICK_MODEL, points=(64, 256)),
+        Size(1, 0.1, _QUICK_OBJECTS, QUICK_MODEL, points=(64, 128)),
         axes=("PCA dimension", "1NN accuracy (%)"),
         remark=_PICTURES
         + "."

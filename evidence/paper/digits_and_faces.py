@@ -16,8 +16,8 @@ MNIST = Setting("mnist", train=10_000)
 PIE = Setting("pie", per_class=120)
 SCENES = Setting("scenes15", per_class=100, features="pyramids")
 
-_QUICK_DIGITS = {"train": 700, "test": 700}
-_QUICK_FACES = {"per_class": 10, "test": 500}
+_QUICK_DIGITS = {"train": 450, "test": 450}
+_QUICK_FACES = {"per_class": 6, "test": 300}
 QUICK_MODEL = {"n_atoms": 200, "max_iter": 5}
 # Where a figure does not vary them, numbers of atoms and steps and the prior are the library's defaults.
 _PART = Setting("usps", train=3000)  # for figures of many points
@@ -357,7 +357,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         "traces",
         _fig3(),
         Size(3, 50),
-        Size(1, 0.5, {"train": 700, "test": 150}, QUICK_MODEL),
+        Size(1, 0.5, {"train": 450, "test": 150}, QUICK_MODEL),
         axes=_TRACE,
         remark="The paper shows 15-Scenes, flat after five steps; here also USPS, and PIE with 30 images per subject.",
     ),
