@@ -116,6 +116,17 @@ def test_rows_of_standardised_columns_keep_their_norms_apart():
     np.testing.assert_allclose(norms, [0, *(a / np.hypot(1, a) for a in (0.1, 1, 10, 1e5)), 1])
     np.testing.assert_array_equal(scaling(ray[2:3]), scaling(ray)[2:3])  # whatever the other rows are
     assert scaling(table.astype(np.float32)).dtype == np.float32
+    for kind in (sp.csr_array, sp.csr_matrix):
+        np.testing.assert_allclose(model.transform(kind(table[:5])), model.transform(table[:5]))
+
+
+def test_constant_columns_are_not_divided_by_their_rounding():
+    rng = np.random.default_rng(0)
+    for dtype in (np.float64, np.float32):
+        table = (rng.standard_normal((90, 3)) * [1, 30, 900]).astype(dtype)
+        scaling = standardised(np.column_stack([table, np.full(90, 0.1, dtype)]))
+        assert scaling.scales[3] == 1
+        assert (scaling.scales[:3] != 1).all()
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))

@@ -224,6 +224,13 @@ def test_parquet_files_are_read_by_row_groups(tmp_path):
     np.testing.assert_array_equal(ours.from_parquet(tmp_path / "many", ["a", "rest"]).compute(), X)
     with pytest.raises(ValueError, match="has no rows"):
         ours.from_parquet(tmp_path / "many" / "0.parquet")
+    (tmp_path / "mixed").mkdir()  # whole numbers, then others
+    parquet.write_table(arrow.table({"x": [1, 2]}), tmp_path / "mixed" / "a.parquet")
+    parquet.write_table(arrow.table({"x": [1.75, 2.5]}), tmp_path / "mixed" / "b.parquet")
+    np.testing.assert_array_equal(ours.from_parquet(tmp_path / "mixed").compute().ravel(), [1, 2, 1.75, 2.5])
+    parquet.write_table(arrow.table({"z": [1.75]}), tmp_path / "mixed" / "c.parquet")
+    with pytest.raises(ValueError, match=r"c.parquet has no column of numbers named 'x'"):
+        ours.from_parquet(tmp_path / "mixed")
     words = arrow.table({"kind": arrow.array(["a", "b"]).dictionary_encode(), "x": [1.0, 2.0]})
     parquet.write_table(words, tmp_path / "many" / "kinds")
     assert ours.from_parquet(tmp_path / "many" / "kinds").shape == (2, 1)

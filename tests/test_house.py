@@ -93,7 +93,7 @@ def test_the_evidence_stands_beside_the_library():
     assert any("sparlow" in top_packages(path) for path in paths)
     settings = tomllib.loads((cases.ROOT / "pyproject.toml").read_text())
     assert settings["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/sparlow"]}
-    for path in paths:
+    for path in (*paths, *(cases.ROOT / "src").rglob("*.py")):
         assert len(path.read_text().splitlines()) <= 500, path
 
 

@@ -196,11 +196,11 @@ def test_foreign_files_are_refused_and_never_run(tmp_path):
         file.writestr("notes.txt", "hello")
     with pytest.raises(ModelFileError, match="not a SparLow model"):
         load(path)
-    for content in ([1, 2], {"format": "sparlow model 99"}, {"format": "sparlow model 2"}):
+    for content in ([1, 2], {"format": "sparlow model 99"}, {"format": "sparlow model 3"}):
         skops.io.dump(content, path)
-        with pytest.raises(ModelFileError, match=r"expected 'sparlow model 2'|something else|damaged"):
+        with pytest.raises(ModelFileError, match=r"expected 'sparlow model 3'|something else|damaged"):
             load(path)
-    skops.io.dump({"format": "sparlow model 2", "model": ElasticNet(0.1)}, path)
+    skops.io.dump({"format": "sparlow model 3", "model": ElasticNet(0.1)}, path)
     with pytest.raises(ModelFileError):
         load(path)
 

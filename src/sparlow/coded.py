@@ -1,8 +1,7 @@
 """Samples, coded at a dictionary: the representation Φ (n, w) that criteria and problems speak to.
 
-:class:`Samples` binds rows, prior and views once. Coding them at a dictionary gives a :class:`Coded`. It offers what
-is needed of Φ, and the way from ∂f/∂Φ back to ∂f/∂D; nobody else reaches into codes. :class:`Rows` is the same for
-samples as they are, for the classical methods.
+:class:`Samples` binds rows, prior and views once. Coded at a dictionary they are a :class:`Coded`, which offers what is
+needed of Φ, and the way from ∂f/∂Φ back to ∂f/∂D. :class:`Rows` is the same for samples as they are.
 """
 
 from __future__ import annotations
@@ -203,10 +202,8 @@ def _squared_norms(rows: Rows) -> Array:
 
 def _column_sums(block: Any) -> Array:
     """Return the sums over the rows of a block, in double precision."""
-    out = np.zeros(block.shape[1])
-    for rows in _batches(block, False):
-        out += np.asarray(_copied(block, rows, False).sum(axis=0)).ravel()
-    return out
+    sums = (np.asarray(_copied(block, rows, False).sum(axis=0)).ravel() for rows in _batches(block, False))
+    return sum(sums, np.zeros(block.shape[1]))
 
 
 def _entries_in(block: Any) -> Iterator[Array]:

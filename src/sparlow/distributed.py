@@ -28,7 +28,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import refuse_unsound
-from .parts import At, Local, Store, Work, add, cut, forget, nothing, pairwise_sum, rows_per_part
+from .parts import (
+    At,
+    File,
+    Local,
+    RowGroups,
+    Store,
+    Work,
+    add,
+    cut,
+    forget,
+    nothing,
+    pairwise_sum,
+    rows_per_part,
+)
 
 try:
     import dask
@@ -382,7 +395,7 @@ def from_npy(path: str | os.PathLike[str]) -> Any:
     X : dask array of shape (n, m)
 
     """
-    rows = _File(os.fspath(path))
+    rows = File(os.fspath(path))
     sizes = tuple(np.diff(cut(*rows.shape)).tolist())
     return da.from_array(
         rows, chunks=(sizes, (rows.shape[1],)), name=False, asarray=True, meta=np.empty((0, 0), rows.dtype)
@@ -411,104 +424,6 @@ def from_parquet(path: str | os.PathLike[str], columns: list[str] | None = None)
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     if not files:
         raise ValueError(f"{place} has no files named *.parquet.")
-    rows = _RowGroups([os.fspath(file) for file in files], columns)
+    rows = RowGroups([os.fspath(file) for file in files], columns)
     shape = rows.sizes, (rows.shape[1],)
     return da.from_array(rows, chunks=shape, name=False, asarray=True, meta=np.empty((0, 0), rows.dtype))
-
-
-class _RowGroups:
-    """Rows of parquet files, read by row groups."""
-
-    ndim = 2
-
-    def __init__(self, paths: list[str], columns: list[str] | None) -> None:
-        schema = self._opened(paths[0]).schema_arrow
-        names = [field.name for field in schema if _numbers(field.type)]
-        strange = [name for name in columns or [] if name not in names]
-        if strange or not names:
-            said = f"no column of numbers named {strange[0]!r}" if strange else "no column of numbers"
-            raise ValueError(f"{paths[0]} has {said}; it has {', '.join(schema.names)}.")
-        self.columns = names if columns is None else columns
-        self.groups = []
-        for path in paths:
-            about = self._opened(path).metadata
-            sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
-            self.groups += [(path, i, size) for i, size in enumerate(sizes) if size]
-        if not self.groups:
-            raise ValueError(f"{paths[0]} has no rows." if len(paths) == 1 else f"None of {len(paths)} files has rows.")
-        self.sizes = tuple(size for *_, size in self.groups)
-        first = self._read(*self.groups[0][:2])
-        self.dtype, self.shape = first.dtype, (sum(self.sizes), first.shape[1])
-        self._starts = np.cumsum([0, *self.sizes[:-1]])
-
-    @staticmethod
-    def _opened(path: str) -> Any:
-        try:
-            from pyarrow.parquet import ParquetFile
-        except ImportError as error:  # pragma: no cover
-            raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
-        return ParquetFile(path)
-
-    def _read(self, path: str, group: int) -> Array:
-        table = self._opened(path).read_row_group(group, self.columns)
-        blocks = []
-        for name in self.columns:
-            column = table[name].combine_chunks()
-            if column.null_count:
-                raise ValueError(f"{path} has gaps in the column {name!r}.")
-            flat = column.flatten() if hasattr(column.type, "list_size") else column
-            blocks.append(flat.to_numpy(zero_copy_only=False).reshape(len(column), -1))
-        return np.hstack(blocks)
-
-    def __getitem__(self, index: Any) -> Array:
-        """Return some rows and columns; Dask asks for whole groups, or for what was cut out of them."""
-        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
-        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
-        if not wanted.size:
-            return np.empty((0, self.shape[1]), self.dtype)[:, columns]
-        first, last = np.searchsorted(self._starts, [wanted.min(), wanted.max()], side="right") - 1
-        read = [self._read(*self.groups[i][:2]).astype(self.dtype, copy=False) for i in range(first, last + 1)]
-        found = read[0] if len(read) == 1 else np.concatenate(read)
-        whole = isinstance(rows, slice) and len(wanted) == len(found) and rows.step in (None, 1)
-        return (found if whole else found[wanted - self._starts[first]])[..., columns]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-
-def _numbers(kind: Any) -> bool:
-    """Return whether a type of pyarrow is a number, or a list of numbers of fixed length."""
-    value = kind.value_type if hasattr(kind, "list_size") else kind
-    try:
-        return np.dtype(value.to_pandas_dtype()).kind in "buif"
-    except (NotImplementedError, TypeError):  # categories, structures
-        return False
-
-
-class _File:
-    """Rows of a .npy file, opened where they are read."""
-
-    ndim = 2
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        found = np.load(path, mmap_mode="r")
-        if found.ndim != 2:
-            raise ValueError(f"{path} must hold rows (samples, features), got an array of shape {found.shape}.")
-        self.shape, self.dtype = found.shape, found.dtype
-        self.offset = found.offset if found.flags.c_contiguous else None
-
-    def __getitem__(self, index: Any) -> Array:
-        """Return some rows and columns; whole rows one after the other are read without a map of the file."""
-        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
-        width = self.shape[1]
-        whole = isinstance(columns, slice) and columns.indices(width) == (0, width, 1)
-        first, stop, step = rows.indices(self.shape[0]) if isinstance(rows, slice) else (0, 0, 0)
-        if self.offset is None or not whole or step != 1 or stop <= first:
-            return np.array(np.load(self.path, mmap_mode="r")[rows, columns])
-        found = np.empty((stop - first, width), self.dtype)
-        with open(self.path, "rb") as file:
-            file.seek(self.offset + first * width * self.dtype.itemsize)
-            if file.readinto(found.data.cast("B")) != found.nbytes:
-                raise ValueError(f"{self.path} ends before row {stop}.")
-        return found

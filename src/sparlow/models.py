@@ -42,7 +42,7 @@ from .views import Patches, Shifts, Views
 Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
-FORMAT = "sparlow model 2"
+FORMAT = "sparlow model 3"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
 TRUSTED = (
     *ESTIMATORS,

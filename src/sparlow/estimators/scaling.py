@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 _TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
 _FOLDS = 3
+_ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
 _TRIED = 3000  # labelled samples that the scaling is tried on
 
 
@@ -40,7 +41,7 @@ class Scaling:
         """Return the samples scaled."""
         if self.means is None:
             return unit_samples(X) if self.unit else check_samples(X)
-        Z = (X - self.means) / self.scales
+        Z = np.asarray((X - self.means) / self.scales)
         largest = np.maximum(np.max(np.abs(Z), axis=1, keepdims=True), 1.0)  # keeps squares from overflow
         Z /= largest
         Z /= np.hypot(np.sqrt(Z.shape[1]) / largest, np.linalg.norm(Z, axis=1, keepdims=True))
@@ -51,7 +52,8 @@ def standardised(X: Array) -> Scaling:
     """Return the scaling that standardises the columns of these samples, and holds rows below unit norm."""
     largest = float(np.max(np.abs(X))) or 1.0  # squares of what is divided by it do not overflow
     deviations = largest * np.std(X / largest, axis=0, dtype=float)
-    return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(deviations > 0, deviations, 1.0))
+    varies = deviations > _ROUNDING * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
+    return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(varies, deviations, 1.0))
 
 
 def choose_scaling(X: Any, labels: Labels) -> Scaling:

@@ -12,6 +12,7 @@ Codes stay where they were computed. They are kept there while the optimiser has
 are computed again, to the same bits, where they were lost.
 """
 
+from .row_files import File, RowGroups
 from .samples import CodedParts, Parts
 from .stores import (
     DRAWN,
@@ -33,8 +34,10 @@ __all__ = [
     "DRAWN",
     "At",
     "CodedParts",
+    "File",
     "Local",
     "Parts",
+    "RowGroups",
     "Store",
     "Work",
     "add",

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             large = _large(arguments, held, path, terminal)
         if large is not None:
             return large
-    if is_large(arguments):
+    elif is_large(arguments):
         raise UserError("--memory reads a .npy file and writes a .npy file, not codes.")
     dataset = read_data(arguments, arguments.data, held, terminal)
     terminal.stage(f"embedding {len(dataset.X)} samples")
