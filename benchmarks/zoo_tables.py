@@ -208,7 +208,9 @@ def account(rows: list[Row]) -> list[str]:
     few = {name: means.gain(name, BEST) for name in names if name not in level["angle"]}
     counts = [f"{len(found)} by {key}" for key, found in level.items()]
     lines += [f"- At least the best of LDA, raw rows and PCA on {' and '.join(counts)} of {len(names)} sets."]
-    lines += [f"  Behind it by angle and by more than a standard error: {named(clearly(few, 1))}."]
+    unsure = [name for name, gain in few.items() if gain[0] >= -gain[1]]
+    lines += [f"  By angle it is behind by at most a standard error on {len(unsure)} more, by more on the others:"]
+    lines += [f"  {named({name: gain for name, gain in few.items() if name not in unsure})}."]
     for key in ("angle", "distance"):
         steps = {name: means.steps_gain(name, key) for name in names}
         lost, won = ({n: g for n, g in steps.items() if round(s * g[0], 3) > 0.2} for s in (-1, 1))
