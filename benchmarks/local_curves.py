@@ -62,27 +62,34 @@ def joint(options):
     print("\n" + joint_table(rows) + "\n\n" + gains(rows))
 
 
+def pairs(rows):
+    """Return accuracies before and after the steps, in per cent, by set, atoms and seed; where both were measured."""
+    by = {(row["set"], row["atoms"], row["seed"], row["steps"]): 100 * row["accuracy"] for row in rows.rows}
+    return {key[:3]: (by[*key[:3], 0], by[key]) for key in by if key[3] == STEPS and (*key[:3], 0) in by}
+
+
 def joint_table(rows):
-    """Return means over seeds before and after the steps."""
-    cells = {(name, atoms): [rows.mean(set=name, atoms=atoms, steps=steps) for steps in (0, STEPS)]
-             for name in SMALL for atoms in ATOMS}  # fmt: skip
-    lines = ([name, *(" → ".join(cells[name, atoms]) for atoms in ATOMS)] for name in SMALL)
-    return markdown(["set", *(f"{atoms} atoms" for atoms in ATOMS)], *lines)
+    """Return means over seeds before and after the steps, and how many seeds there are of each set at least."""
+    found, lines = pairs(rows), []
+    for name in SMALL:
+        each = [np.array([pair for key, pair in found.items() if key[:2] == (name, atoms)]) for atoms in ATOMS]
+        cells = ["{:.1f} → {:.1f}".format(*some.mean(axis=0)) if len(some) else "–" for some in each]
+        lines.append([name, *cells, str(min(len(some) for some in each if len(some)))])
+    return markdown(["set", *(f"{atoms} atoms" for atoms in ATOMS), "seeds"], *lines)
 
 
 def gains(rows):
     """Return what the steps change, over all pairs of rows, and what 32 atoms lack after them to 128 before."""
-    by = {tuple(row[key] for key in rows.keys): 100 * row["accuracy"] for row in rows.rows}
-    change = {key: by[key] - by[*key[:2], 0, key[3]] for key in by if key[2] and (*key[:2], 0, key[3]) in by}
+    found = pairs(rows)
+    change = {key: after - before for key, (before, after) in found.items()}
     each = np.array(list(change.values()))
     told = f"{len(each)} pairs, {np.sum(each > 0)} gains, {np.sum(each < 0)} losses, {each.mean():+.2f} on average "
     told += f"({each.min():+.1f} to {each.max():+.1f})"
     for atoms in ATOMS:
         told += f"; {atoms} atoms {np.mean([value for key, value in change.items() if key[1] == atoms]):+.2f}"
     for name in SMALL:
-        seeds = {key[3] for key in by if key[0] == name}
-        pairs = [(by.get((name, 32, STEPS, seed)), by.get((name, 128, 0, seed))) for seed in sorted(seeds)]
-        short = [few - many for few, many in pairs if few is not None and many is not None]
+        seeds = [key[2] for key in found if key[:2] == (name, 32) and (name, 128, key[2]) in found]
+        short = [found[name, 32, seed][1] - found[name, 128, seed][0] for seed in seeds]
         told += f"\n32 atoms after the steps less 128 before, {name}: {np.mean(short):+.1f}" if short else ""
     return told
 
