@@ -142,6 +142,24 @@ def speed_line(row):
     )
 
 
+def page(rows):
+    """Return the table of docs/coding.md; the last column is the most that a warm start could reach.
+
+    It would leave nothing to do but the product X Dᵀ in single precision.
+    """
+    floor = min(row["product"] for row in rows if row["dtype"] == "float32")
+    head = "precision | λ₁ | atoms per image | `spams.lasso` (s) | `encode` (s) | faster | warm start (s) | faster "
+    lines = [f"| {head}| `pullback` ÷ `encode` | ÷ X Dᵀ | at most |", "|---" * 11 + "|"]
+    for row in rows:
+        cold, warm, most = (f"{row['spams'] / part:.1f} ×" for part in (row["cold"], row["warm"], floor))
+        lines.append(
+            "| {dtype} | {l1} | {nonzeros:.0f} | {spams:.2f} | {cold:.2f} ".format(**row)
+            + f"| {cold} | {row['warm']:.3f} | {warm} "
+            f"| {row['pullback'] / row['cold']:.2f} | {row['cold'] / row['product']:.1f} | {most} |"
+        )
+    return "\n".join(lines)
+
+
 LOCAL = (  # set, side of a patch, atoms, λ₁, λ₂
     ("usps", 5, 32, 0.1, 0.1),
     ("usps", 5, 128, 0.1, 0.1),
@@ -371,5 +389,9 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--output", type=pathlib.Path, help="also write rows to this JSON file; other parts in it stay")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/coding.md from --output instead")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(page(json.loads(arguments.output.read_text())["speed"]))
+        sys.exit()
     main(arguments.parts, arguments.repeats, arguments.threads, arguments.output)
