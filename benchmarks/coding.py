@@ -350,7 +350,9 @@ def main(parts, repeats, threads, output):
     source = "USPS" if DATA else "scikit-learn's digits, enlarged (name the folder of USPS with SPARLOW_DATA)"
     X, y = load("usps")
     results = json.loads(output.read_text()) if output and output.exists() else {}
-    results |= dict(versions=versions, machine=machine, data=source)
+    results |= dict(machine=machine, data=source)
+    results.setdefault("versions", versions)
+    results["renewed"] = results.get("renewed", {}) | dict.fromkeys(parts, versions)  # by part, where files are older
     if "speed" in parts:
         about = f"n = {len(X)}, m = {X.shape[1]}, r = 1000, {threads} threads, {machine}"
         print(f"## Speed: {source}, {about}\n\n{SPEED_HEAD}")
