@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sparlow import plots
+from sparlow import SparLow, plots
+from sparlow.views import Patches
 
 
 @pytest.mark.interpreted
@@ -20,6 +21,28 @@ def test_images_show_each_vector_upright():
     np.testing.assert_allclose(signed.images[0].get_array()[1, 1:3], [-1, 0.5])
     with pytest.raises(ValueError, match="vectors must have shape"):
         plots.images(np.zeros((2, 5)), (2, 3))
+    for shape in (6, (2, 3, 2), (6,)):
+        with pytest.raises(ValueError, match=r"shape must be \(height, width\)"):
+            plots.images(np.zeros((2, 6)), shape)
+
+
+def test_colours_are_drawn_as_such():
+    picture = np.arange(18.0).reshape(1, 2, 3, 3)
+    for ax in (plots.images(picture, columns=1), plots.images(picture.reshape(1, 18), (2, 3, 3), columns=1)):
+        np.testing.assert_allclose(ax.images[0].get_array()[1:3, 1:4], picture[0] / 17)
+    signed = plots.images(picture, columns=1, signed=True).images[0].get_array()
+    np.testing.assert_allclose(signed[1:3, 1:4], picture[0].mean(axis=2) / 16)
+    rng = np.random.default_rng(0)
+    rows, y = rng.random((60, 8 * 10 * 3)), np.arange(60) % 2
+    rows[y == 1, ::3] += 1
+    model = SparLow("lda", n_atoms=8, views=Patches(shape=(8, 10, 3)), random_state=0).fit(rows, y)
+    sheet = plots.local_atoms(model).images[0].get_array()
+    assert sheet.shape[2] == 3
+    for axes in (plots.local_factors(model, rows, n_atoms=2)[0], plots.local_explanation(model, rows[0], n_atoms=2)):
+        drawn = axes[-1].images[0].get_array()
+        assert drawn.shape[2] == 3
+        assert drawn.min() == 0
+        assert drawn.max() == 1
 
 
 @pytest.mark.interpreted

@@ -369,6 +369,10 @@ def test_patches_of_colour_see_what_grey_ones_do_not():
     assert model.dictionary_.shape == (12, 27)
     assert model.score(rows[30:], y[30:]) == 1
     assert model.transform(rows).dtype == np.float32
+    with pytest.raises(ValueError, match="channels come last"):
+        Patches(shape=(3, 12, 12)).maps(432)
+    with pytest.raises(ValueError, match="height, width, channels"):
+        Patches(shape=(1, 8, 8, 1)).maps(64)
 
 
 def test_neighbours_are_searched_in_pooled_codes(monkeypatch):

@@ -36,7 +36,7 @@ def _pyplot() -> Any:
 
 def images(
     vectors: ArrayLike,
-    shape: tuple[int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
     *,
     columns: int = 20,
     signed: bool = False,
@@ -46,36 +46,40 @@ def images(
 
     Parameters
     ----------
-    vectors : array of shape (count, height × width)
+    vectors : array of shape (count, height × width) or (count, height × width × 3)
         Atoms, samples or factors.
-    shape : (height, width), optional
-        Of one image; not needed for a stack of them, (count, height, width).
+    shape : (height, width) or (height, width, 3), optional
+        Of one image; not needed for a stack of them, (count, height, width) or (count, height, width, 3).
     columns : int, default=20
         Images in a row of the grid.
     signed : bool, default=False
-        Show zero as white, positive red and negative blue, for vectors whose sign tells something.
+        Show zero as white, positive red and negative blue, for vectors whose sign tells something; of colours the mean.
     ax : Axes, optional
         Where to draw.
 
     """
     vectors = np.asarray(vectors, dtype=float)
-    if vectors.ndim == 3 and (shape is None or tuple(shape) == vectors.shape[1:]):
-        shape = vectors.shape[1], vectors.shape[2]
-        vectors = vectors.reshape(len(vectors), shape[0] * shape[1])
+    if vectors.ndim in (3, 4) and (shape is None or tuple(shape) == vectors.shape[1:]):
+        shape = vectors.shape[1:]
+        vectors = vectors.reshape(len(vectors), -1)
     if shape is None:
         raise ValueError(f"shape, the height and width of one image, is needed for vectors of shape {vectors.shape}.")
-    if vectors.ndim != 2 or vectors.shape[1] != shape[0] * shape[1]:
-        raise ValueError(
-            f"vectors must have shape (count, {shape[0] * shape[1]}) for {shape} images, got {vectors.shape}."
-        )
-    height, width = shape
+    if np.ndim(shape) != 1 or len(shape) not in (2, 3) or (*shape, 3)[2] not in (1, 3):
+        raise ValueError(f"shape must be (height, width), or (height, width, 3) for colours, got {shape!r}.")
+    size = int(np.prod(shape))
+    if vectors.ndim != 2 or vectors.shape[1] != size:
+        raise ValueError(f"vectors must have shape (count, {size}) for {tuple(shape)} images, got {vectors.shape}.")
+    if signed and len(shape) == 3:
+        vectors = np.asarray(vectors.reshape(len(vectors), -1, shape[2]).mean(axis=2))
+    height, width, *colours = shape[:2] if signed or (*shape, 1)[2] == 1 else shape
     rows = -(-len(vectors) // columns)
     ax = ax or _pyplot().subplots(figsize=(columns * 0.5, rows * 0.5 + 0.3), layout="constrained")[1]
-    sheet = np.full((rows * (height + 1) + 1, columns * (width + 1) + 1), np.nan)
+    sheet = np.full((rows * (height + 1) + 1, columns * (width + 1) + 1, *colours), 1.0 if colours else np.nan)
     for place, vector in enumerate(vectors):
         top, left = (place // columns) * (height + 1) + 1, (place % columns) * (width + 1) + 1
         low, high = (0.0, np.abs(vector).max()) if signed else (vector.min(), vector.max())
-        sheet[top : top + height, left : left + width] = ((vector - low) / ((high - low) or 1.0)).reshape(shape)
+        scaled = (vector - low) / ((high - low) or 1.0)
+        sheet[top : top + height, left : left + width] = scaled.reshape(height, width, *colours)
     ax.imshow(sheet, cmap="RdBu_r" if signed else "gray", vmin=-1 if signed else 0, vmax=1, interpolation="nearest")
     ax.set_axis_off()
     return ax
@@ -137,7 +141,7 @@ def local_atoms(model: Any, *, columns: int = 16, ax: Axes | None = None) -> Axe
     """
     patch = explanations.Layout.of(model).patch
     atoms = np.asarray(model.dictionary_, float).reshape(len(model.dictionary_), *patch)
-    return images(atoms if len(patch) == 2 else atoms.mean(axis=3), columns=columns, ax=ax)
+    return images(atoms if len(patch) == 2 or patch[2] == 3 else atoms.mean(axis=3), columns=columns, ax=ax)
 
 
 def local_factors(model: Any, X: ArrayLike, *, n_components: int = 6, n_atoms: int = 5) -> Any:
@@ -169,13 +173,12 @@ def local_factors(model: Any, X: ArrayLike, *, n_components: int = 6, n_atoms: i
     _, axes = _pyplot().subplots(rows, n_atoms + 2, figsize=size, squeeze=False, layout="constrained")
     patch = found.layout.patch
     atoms = found.dictionary.reshape(len(found.dictionary), *patch)
-    atoms = atoms if len(patch) == 2 else atoms.mean(axis=3)
     for k, line in enumerate(axes):
         _signed(line[0], pictures[k])
         line[1].imshow(maps[k], cmap="magma", interpolation="bilinear")
         best = np.argsort(-use[k], kind="stable")[:n_atoms]
         for ax, atom in zip(line[2:], best, strict=False):
-            ax.imshow(atoms[atom], cmap="gray", interpolation="nearest")
+            ax.imshow(_shown(atoms[atom]), cmap="gray", interpolation="nearest")
             ax.set_title(f"{use[k, atom] / max(use[k].max(), 1e-12):.2f}", fontsize=8)
         line[0].set_ylabel(str(k + 1), rotation=0, labelpad=10, va="center")
         for ax in line:
@@ -227,11 +230,18 @@ def local_explanation(
         corner = (x - width / 2, y - height / 2)
         axes[0].add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=1.4))
         values = sign * np.asarray(model.dictionary_[atom], float).reshape(layout.patch)
-        ax.imshow(values if values.ndim == 2 else values.mean(axis=2), cmap="gray", interpolation="nearest")
+        ax.imshow(_shown(values), cmap="gray", interpolation="nearest")
         ax.set_title(f"{100 * value:+.1f} %\n{layout.where(cell)}", fontsize=8, color=colour)
     for ax in axes:
         ax.set_axis_off()
     return axes
+
+
+def _shown(patch: Any) -> Any:
+    """Return a patch as it is drawn: grey as it is, three colours between 0 and 1, the mean of other channels."""
+    if patch.ndim == 2:
+        return patch
+    return (patch - patch.min()) / (np.ptp(patch) or 1.0) if patch.shape[2] == 3 else patch.mean(axis=2)
 
 
 def _signed(ax: Any, values: Any, **options: Any) -> None:

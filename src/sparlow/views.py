@@ -235,8 +235,13 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
         return side, side, 1
     sides = tuple(shape) if np.ndim(shape) == 1 else ()
     if len(sides) not in (2, 3) or not all(isinstance(side, numbers.Integral) and int(side) > 0 for side in sides):
-        raise ValueError(f"shape must be height and width, two positive whole numbers, got {shape!r}.")
+        said = "(height, width), or (height, width, channels), of positive whole numbers"
+        raise ValueError(f"shape must be {said}, got {shape!r}.")
     height, width, channels = (*sides, 1)[:3]
+    if height in (1, 3) and channels > 4:
+        raise ValueError(
+            f"shape={tuple(shape)}: channels come last, as in (height, width, 3). Use np.moveaxis(X, 1, 3)."
+        )
     if height * width * channels != n_features:
         raise ValueError(
             f"{name} has shape={tuple(shape)}, images of {height * width * channels} numbers, but samples have "
