@@ -194,6 +194,11 @@ def test_pickling_in_mid_stream(digits):
     np.testing.assert_array_equal(model.transform(X[:20]), other.transform(X[:20]))
 
 
+def test_a_first_batch_of_single_samples_says_what_it_lacks():
+    with pytest.raises(ValueError, match="No class has two samples in the first batch"):
+        SparLow("lda", n_atoms=5).partial_fit(np.random.default_rng(0).random((10, 8)), np.arange(10))
+
+
 def test_a_stream_that_drops_a_fitted_model_says_so(digits):
     X, y = digits
     model = SparLow("lda", n_atoms=30, max_iter=0, random_state=0).fit(X, y)

@@ -83,6 +83,8 @@ def begun_with(model: Any, X: Any, labels: Labels, again: Begun | None = None) -
 
     ``again`` is the stream that begins again with more samples: its seed stays, and what it has coded is counted.
     """
+    if labels.y is not None and np.bincount(labels.y[labels.y >= 0]).max(initial=0) < 2:
+        raise ValueError("No class has two samples in the first batch, so there is no scatter: give a larger one.")
     criterion, scaling = criterion_named(model.criterion), _scaling_for(model, X, labels)
     began_with, X = X.shape[0], scaling(X)
     drawn = None if again is None else again["setup"].seed
