@@ -120,6 +120,19 @@ def test_rows_of_standardised_columns_keep_their_norms_apart():
         np.testing.assert_allclose(model.transform(kind(table[:5])), model.transform(table[:5]))
 
 
+def test_few_labels_do_not_choose_the_scaling():
+    """Of 30 labelled digits among 300 chance alone would standardise the pixels, which costs 15 points."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300]
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        shown = np.full(300, -1)
+        for label in range(10):
+            some = rng.permutation(np.flatnonzero(y == label))[:3]
+            shown[some] = label
+        assert choose_scaling(X, Labels(shown, np.arange(10))).means is None
+
+
 def test_constant_columns_are_not_divided_by_their_rounding():
     rng = np.random.default_rng(0)
     for dtype in (np.float64, np.float32):

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 _TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
 _FOLDS = 3
+_FEW = 0.5  # share of labelled samples below which these are too few to judge by
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
 _TRIED = 3000  # labelled samples that the scaling is tried on
 
@@ -61,7 +62,8 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
 
     Rows have unit norm. Columns are standardised instead where few of them hold the variance, and in tables of at most
     100 columns where the norm of a row tells the classes apart: where LDA of held-out samples, judged by its decisions
-    and by nearest neighbours, is better that way by more than a point and more than its standard error.
+    and by nearest neighbours, is better that way by more than a point and more than its standard error. Few labels
+    among many samples do not tell that.
     """
     if unlike_columns(X) or _norms_tell_classes(X, labels):
         return standardised(X)
@@ -74,7 +76,7 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     if labels.y is None or sp.issparse(X) or X.shape[1] > _TABLE:
         return False
     rows = np.flatnonzero(labels.y >= 0)
-    if not len(rows):
+    if len(rows) < _FEW * len(labels.y):
         return False
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
     X, y = np.asarray(X[rows], float), labels.y[rows]
