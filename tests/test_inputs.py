@@ -83,7 +83,7 @@ def test_damaged_codes_starts_and_graphs_are_refused():
         lambda: model.fit(X, Y).score(X, y),
         lambda: small().partial_fit(X, y),
         lambda: Scattering(J=1).fit_transform(pictures),
-        lambda: DenseSIFT(patch=8, step=4).fit_transform(list(pictures)),
+        lambda: list(DenseSIFT(patch=8, step=4).fit_transform(list(pictures))),  # read when they are asked for
     ):
         with pytest.raises(ValueError, match="is a masked array"):
             call()

@@ -68,9 +68,9 @@ def test_pictures_are_square_unless_a_shape_is_given():
     [
         (lambda: Shifts(0), "positive whole number"),
         (lambda: Shifts(1.5), "positive whole number"),
-        (lambda: Shifts(1, (3,)), "height and width"),
-        (lambda: Shifts(1, 8), "height and width"),
-        (lambda: Shifts(1, (3, -3)), "height and width"),
+        (lambda: Shifts(1, (3,)), r"\(height, width\)"),
+        (lambda: Shifts(1, 8), r"\(height, width\)"),
+        (lambda: Shifts(1, (3, -3)), r"\(height, width\)"),
         (lambda: Shifts(1).maps(10), r"not a square number.*shape=\(height, width\)"),
         (lambda: Shifts(1, (4, 4)).maps(10), "16 numbers, but samples have 10"),
         (lambda: Shifts(3, (3, 5)).maps(15), "out of sight"),
