@@ -75,7 +75,7 @@ def test_damaged_codes_starts_and_graphs_are_refused():
     with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
         TraceQuotient(LAP(graph=damaged(graph + graph.T))).fit(X)
     y, weights = np.ma.masked_array(Y, mask=Y > 8), np.ma.masked_array(np.ones(len(Y)), mask=Y > 8)
-    pictures = np.ma.masked_array(X.reshape(-1, 8, 8), mask=X.reshape(-1, 8, 8) > 15)
+    pictures = np.ma.masked_array(X.reshape(-1, 8, 8) / 16, mask=X.reshape(-1, 8, 8) > 15)
     model = small(max_iter=0)
     for call in (
         lambda: TraceQuotient().fit(X, y),
