@@ -106,6 +106,11 @@ def test_laprls_warns_where_minus_one_is_a_class():
         LapRLS().fit(X[:30], np.where(Y[:30] < 5, -1, 1))
 
 
+def test_laprls_refuses_numbers_whose_squares_overflow():
+    with pytest.raises(ValueError, match="whose squares overflow: scale them"):
+        LapRLS().fit(X[:100] * 1e160, Y[:100])
+
+
 def semi(n, labels):
     y = Y[:n].copy()
     y[labels:] = -1

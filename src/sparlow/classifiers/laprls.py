@@ -19,6 +19,8 @@ from ..messages import warn
 from ..parallel import one_blas_thread
 from .base import Array, DictionaryClassifier
 
+_FARTHEST = 1e150  # distances whose squares are finite
+
 
 class LapRLS(DictionaryClassifier):
     """Classify by least squares that are smooth over a graph of neighbours.
@@ -138,9 +140,10 @@ class LapRLS(DictionaryClassifier):
         self._say(f"{known.sum()} of {len(y)} samples labelled, {len(self.classes_)} classes")
         n, k = len(X), min(self.k, len(X) - 1)
         self._X = X
-        self.gamma_ = (
-            0.5 / max(self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1])), 1e-12) ** 2
-        )
+        far = self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1]))
+        if not far < _FARTHEST:
+            raise ValueError(f"Samples are {far:.0e} apart, whose squares overflow: scale them to numbers around 1.")
+        self.gamma_ = 0.5 / max(far, 1e-12) ** 2
         K = self._kernel(X)
         T = ((y[:, None] == self.classes_) & known[:, None]).astype(X.dtype)
         self._mean = T[known].mean(axis=0)
