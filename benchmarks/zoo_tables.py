@@ -93,8 +93,8 @@ def signed(difference: Difference, digits: int = 1) -> str:
 def page(rows: list[Row]) -> list[str]:
     """Accuracies by angle / by distance of all methods."""
     means = Means(rows)
-    head = ["set", "kind", "part", "draws", "SparLow", "its start", "columns", "steps", "seconds"]
-    head += ["LDA", "raw rows", "PCA", "NCA", "UMAP", "SVM", "logistic"]
+    head = ["set", "SparLow", "LDA", "raw rows", "PCA", "NCA", "UMAP", "SVM", "logistic"]
+    head += ["start", "columns", "steps", "seconds", "draws", "kind", "part"]
 
     def mean(name: str, methods: tuple[str, ...], key: str) -> float:
         best = means.best(name, methods, key)
@@ -109,12 +109,11 @@ def page(rows: list[Row]) -> list[str]:
 
     def line(name: str) -> list[str]:
         ours = ("sparlow",)
-        cells = [name, SETS[name].kind, SETS[name].part, str(len(means.draws(name)))]
-        cells += [both(name, ours), both(name, ours, "start_")]
-        cells += [one(mean(name, ours, key), digits) for key, digits in (("columns", 0), ("steps", 0))]
+        cells = [name, *(both(name, methods) for methods in (ours, LDA, RAW, PCA, ("nca",), ("umap",)))]
+        cells += [one(mean(name, (method,), "accuracy")) for method in ("svm", "logistic")]
+        cells += [both(name, ours, "start_"), *(one(mean(name, ours, key), 0) for key in ("columns", "steps"))]
         cells += [one(float(np.median(means.values(name, "sparlow", "fit_seconds"))))]
-        cells += [both(name, methods) for methods in (LDA, RAW, PCA, ("nca",), ("umap",))]
-        return cells + [one(mean(name, (method,), "accuracy")) for method in ("svm", "logistic")]
+        return [*cells, str(len(means.draws(name))), SETS[name].kind, SETS[name].part]
 
     return markdown(head, [line(name) for name in means.sets("sparlow")])
 
