@@ -195,6 +195,20 @@ def test_codes_are_kept_while_they_are_of_use_and_within_memory(monkeypatch):
     np.testing.assert_allclose(coded @ np.eye(R), samples.coded(D) @ np.eye(R))
 
 
+@pytest.mark.parametrize(("views", "weights"), [(None, (1.0, 0.0)), (None, (0.7, 0.4)), (PATCHES, (1.0, 0.0))])
+def test_coding_that_was_lost_and_is_repeated_finds_the_same(views, weights):
+    """Workers that are lost take results with them, while others still hold the codes of their parts."""
+    samples, y, D = in_memory(views, weights)
+    cut = in_parts(samples)
+    first = cut.coded(D)
+    for S in structures(y):
+        first.form(S)  # sums that the next coding makes in the same pass
+    second = cut.coded(cases.unit(D + 0.1), first)
+    known, sums = second._counted, dict(second._kept)
+    again = second._coded_near(first)  # of codes that are kept now
+    np.testing.assert_equal((again, second._kept), (known, sums))
+
+
 def test_sums_are_pairwise_by_index():
     numbers = np.random.default_rng(0).standard_normal(11) * 10.0 ** np.arange(11)
 

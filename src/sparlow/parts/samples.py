@@ -189,7 +189,7 @@ def _count(coded: Coded) -> tuple[Any, ...]:
     features = coded.features
     rows = Rows(features)
     counts = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
-    views = float(len(coded.samples) * coded.samples.views.n_views)
+    views = float(features.shape[0] * coded.samples.views.n_views)  # X is not at hand where a lost task is repeated
     nonzeros = (np.nan, 0.0) if coded.n_codes is None else (float(coded.n_codes), views)
     empty = int(np.sum(counts == 0))
     return rows.mean * rows.shape[0], rows.squares, rows.nnz, rows.used.astype(int), empty, *nonzeros
