@@ -107,20 +107,25 @@ def test_a_full_disk_leaves_the_earlier_file_and_names_it(name, place, tmp_path,
     assert [file.name for file in out.parent.iterdir()] == [out.name]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="files have no such limit on Windows")
-def test_a_file_that_really_does_not_fit_is_named(place, tmp_path):
-    code = """
+def refused_above(limit, words):
+    """Run a command that may write no file of more bytes, and hear from it which file does not fit."""
+    code = f"""
 import resource, sys
 from sparlow.app import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 sys.exit(main(sys.argv[1:]))
 """
-    (tmp_path / "z.npy").write_bytes(b"earlier")
-    words = ["transform", place / "m.sparlow", place / "data.npz", "-o", tmp_path / "z.npy"]
     done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "z.npy could not be written" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="files have no such limit on Windows")
+def test_a_file_that_really_does_not_fit_is_named(place, tmp_path):
+    (tmp_path / "z.npy").write_bytes(b"earlier")
+    words = ["transform", place / "m.sparlow", place / "data.npz", "-o", tmp_path / "z.npy"]
+    refused_above(4000, words)
     assert (tmp_path / "z.npy").read_bytes() == b"earlier"
     assert [file.name for file in tmp_path.iterdir()] == ["z.npy"]
 
@@ -128,17 +133,9 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="files have no such limit on Windows")
 def test_a_result_written_part_by_part_that_does_not_fit_is_named(place, tmp_path):
-    code = """
-import resource, sys
-from sparlow.app import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-sys.exit(main(sys.argv[1:]))
-"""
     np.save(tmp_path / "x.npy", np.tile(DIGITS.images[:150], (300, 1, 1)))
     words = ["transform", place / "m.sparlow", tmp_path / "x.npy", "-o", tmp_path / "z.npy", "--memory", "10MB"]
-    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "z.npy could not be written" in done.stderr
+    refused_above(100_000, words)
     assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
 
 

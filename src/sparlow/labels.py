@@ -124,6 +124,11 @@ class Labels:
         """Which samples are labelled; None where there are no labels at all."""
         return None if self.bound is None else are_known(self.bound)
 
+    @property
+    def few(self) -> bool:
+        """Whether most samples have no label, where there are labels."""
+        return self.known is not None and bool(np.mean(self.known) < 0.5)
+
     def held_out(self, n: int, fraction: float, rng: np.random.RandomState) -> Array:
         """Draw the rows of a part of the labelled samples, some of each class; of all n where there are no labels."""
         if self.y is not None and np.bincount(self.y[self.y >= 0]).min() < 2:

@@ -57,7 +57,6 @@ Array = NDArray[Any]
 _TRIAL = 3000  # labelled samples that choices are tried on
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
-_FEW = 0.5  # share of labelled samples below which labels are few
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 _ENDED = ("interrupted", "stopped by callback")
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
@@ -106,8 +105,7 @@ def _usual(setup: Setup, labels: Labels) -> Choice:
     """Return what is chosen where held-out samples do not say otherwise."""
     if not setup.views.whole:
         return Choice(POOLED)
-    few = labels.known is not None and np.mean(labels.known) < _FEW
-    return Choice(FEW if few else USUAL)
+    return Choice(FEW if labels.few else USUAL)
 
 
 def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:

@@ -21,7 +21,6 @@ Array = NDArray[Any]
 
 _TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
 _FOLDS = 3
-_FEW = 0.5  # share of labelled samples below which these are too few to judge by
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
 _TRIED = 3000  # labelled samples that the scaling is tried on
 
@@ -73,11 +72,9 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
 @one_blas_thread()
 def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     """Return whether rows of unit norm lose what tells classes apart."""
-    if labels.y is None or sp.issparse(X) or X.shape[1] > _TABLE:
+    if labels.y is None or labels.few or sp.issparse(X) or X.shape[1] > _TABLE:
         return False
     rows = np.flatnonzero(labels.y >= 0)
-    if len(rows) < _FEW * len(labels.y):
-        return False
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
