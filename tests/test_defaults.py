@@ -71,6 +71,29 @@ def test_columns_of_unlike_units_are_standardised():
     assert plain("lda", normalize=True).fit(table * units, TARGET[:200]).column_means_ is None
 
 
+def test_columns_that_come_standardised_keep_the_norms_of_rows():
+    """Three classes on one line through the mean, as a user hands them over; pixels are no such columns."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 3
+    samples = np.array([-4.0, 1.0, 3.0])[y, None] * (1 + 0.3 * rng.standard_normal((400, 150)))
+    samples = (samples - samples.mean(axis=0)) / samples.std(axis=0)
+    assert not unlike_columns(samples)
+    for one in (samples, samples.astype(np.float32), np.hstack([samples, np.zeros((400, 2))]), samples[:200] + 0.05):
+        assert choose_scaling(one, Labels(None)).means is not None
+    others = (
+        samples + 1,
+        samples * np.linspace(1, 3, 150),
+        np.abs(samples),
+        DIGITS,
+        sp.csr_array(samples),
+        np.ones((4, 3)),
+    )
+    assert all(choose_scaling(one, Labels(None)).means is None for one in others)
+    scaled, unit = (SparLow("lda", max_iter=0, random_state=0, normalize=way) for way in ("auto", True))
+    assert scaled.fit(samples[:300], y[:300]).score(samples[300:], y[300:]) > 0.95
+    assert unit.fit(samples[:300], y[:300]).score(samples[300:], y[300:]) < 0.8
+
+
 def test_tables_whose_rows_differ_in_norm_by_class_are_standardised():
     """Classes of one direction and two norms: what unit norm removes is all that tells them apart."""
     rng = np.random.default_rng(0)

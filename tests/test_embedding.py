@@ -25,6 +25,8 @@ from sparlow.embedding import (
     surely,
     whitened,
 )
+from sparlow.estimators import choosing
+from sparlow.labels import Labels
 from sparlow.priors import ElasticNet
 from sparlow.views import Shifts
 from tests import cases
@@ -180,14 +182,66 @@ def test_weights_of_a_stream_are_those_of_a_fit():
     assert subspace_angles(stream.projection_, model.projection_).max() < 0.2
 
 
-def test_few_labels_have_ridges_of_their_own():
-    """Where nothing can be held out, ridges are the usual ones; that of codes is larger if most labels are missing."""
+def test_ridges_are_the_usual_ones_where_nothing_can_be_held_out():
     some = np.concatenate([np.flatnonzero(label == Y)[:2] for label in range(10)])
     few = np.full(len(Y), -1)
     few[some] = Y[some]
-    assert small("sda", max_iter=0).fit(X, few).ridges_ == embedding.FEW
+    assert small("sda", max_iter=0).fit(X, few).ridges_ == USUAL
     assert small("sda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
     assert small("lda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
+
+
+class Told:
+    """A trial whose outcomes are known: held-out samples in another order than in the set."""
+
+    def __init__(self, narrow, wide):
+        self.rows = np.random.default_rng(0).permutation(len(narrow))
+        self.known = {False: narrow[self.rows], True: wide[self.rows]}
+        self.truth = Labels(np.zeros(len(narrow), int))
+
+    def has_room(self, ridges):
+        return ridges != embedding.FLAT
+
+    def outcomes(self, choice):
+        return self.known[choice.wide]
+
+
+def test_further_columns_are_tried_on_many_samples_where_there_are_many():
+    """Three of a thousand are sure, but no point: enough where the larger trial says it, as few samples do not tell."""
+    narrow = np.arange(1000) % 2 * 1.0
+    wide = np.where(np.arange(1000) < 6, 1.0, narrow)
+    gains, loses = Told(narrow, wide), Told(wide, narrow)
+    start = choosing.Choice(USUAL)
+    assert not choosing._columns([gains], None, start, narrow).wide
+    assert choosing._columns([gains], gains, start, narrow) == choosing.Choice(USUAL, wide=True)
+    assert choosing._columns([loses], gains, start, wide).wide  # the larger one decides
+    assert not choosing._columns([gains], loses, start, narrow).wide
+
+
+def test_the_larger_trial_holds_out_none_of_those_that_its_dictionary_is_learned_from(monkeypatch):
+    """At most so many samples as are named, of each class some; none where labels are missing or samples are few."""
+    monkeypatch.setattr(choosing, "_TRIAL", 100)
+    monkeypatch.setattr(choosing, "_LARGER", 150)
+    seen = []
+    larger = choosing.Trial.larger
+
+    def noted(trial, samples, labels, rng):
+        seen.append((trial, larger(trial, samples, labels, rng)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(choosing.Trial, "larger", noted)
+    small("lda", max_iter=0).fit(X, Y)
+    trial, found = seen[-1]
+    assert len(found.taught) + len(found.rows) == 150
+    assert set(trial.taught) <= set(found.taught)
+    assert not set(found.taught) & set(found.rows)
+    assert set(Y[found.rows]) == set(Y) == set(Y[found.taught])
+    np.testing.assert_allclose(found.dictionary, trial.dictionary)
+    np.testing.assert_allclose(found.held.X, cases.unit(X)[found.rows], atol=1e-12)
+    small("sda", max_iter=0).fit(X, cases.hide_labels(Y))
+    assert len(seen) == 1 or seen[-1][1] is None
+    small("lda", max_iter=0).fit(X[:90], Y[:90])
+    assert seen[-1][1] is None
 
 
 @pytest.mark.parametrize("name", SUPERVISED)

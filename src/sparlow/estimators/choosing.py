@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from ..coded import Coded, Samples
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
-    FEW,
     FLAT,
     LARGER,
     PAIRS,
@@ -55,6 +55,7 @@ from .learning import (
 Array = NDArray[Any]
 
 _TRIAL = 3000  # labelled samples that choices are tried on
+_LARGER = 20_000  # samples that further columns are tried on, where there are as many
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
@@ -74,10 +75,12 @@ def learn_model(
     checkpoint = _checkpoint(setup, samples, labels)
     known = None if checkpoint is None else checkpoint.chosen
     trials = Trial.several(setup, samples, labels, rng) if known is None else []
-    choice = _usual(setup, labels)
+    choice = _usual(setup)
     fitted: dict[str, Any] = {}
     if trials:
-        choice, fitted = _choose(setup, trials, choice, tell)
+        larger = functools.partial(trials[0].larger, samples, labels, rng)
+        choice, fitted = _choose(setup, trials, larger, choice, tell)
+        del larger
         if fitted.get("stop_reason_") in _ENDED:
             return fitted
         tell = None if setup.stopping is not None else tell
@@ -101,27 +104,25 @@ def learn_model(
     return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
-def _usual(setup: Setup, labels: Labels) -> Choice:
+def _usual(setup: Setup) -> Choice:
     """Return what is chosen where held-out samples do not say otherwise."""
-    if not setup.views.whole:
-        return Choice(POOLED)
-    return Choice(FEW if labels.few else USUAL)
+    return Choice(USUAL if setup.views.whole else POOLED)
 
 
-def _choose(setup: Setup, trials: list[Trial], start: Choice, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
-    """Return the choice, and the fitted attributes of the last model on the way; ``start`` wins ties."""
+def _choose(
+    setup: Setup, trials: list[Trial], larger: Callable[[], Trial | None], start: Choice, tell: Tell | None
+) -> tuple[Choice, dict[str, Any]]:
+    """Return the choice, and the fitted attributes of the last model on the way; ``start`` wins ties.
+
+    A ``larger`` trial, where there is one, says whether further columns help.
+    """
     if setup.whiten and setup.views.whole:
         pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
         tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
         found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found, start.ridges)))
+        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found)))
         if all(trial.may_be_wide for trial in trials):
-            room = all(trial.has_room(FLAT) for trial in trials)
-            options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
-            wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
-            best = int(np.argmax([outcomes.mean() for outcomes in wide]))
-            gains = wide[best] - found[start.ridges]
-            start = options[best] if surely(gains) and gains.mean() > WORTH else start
+            start = _columns(trials, larger(), start, found[start.ridges])
     choice, fitted = trials[0].run(start, tell)
     if choice.n_steps and trials[0].truth.y is not None and fitted["stop_reason_"] not in _ENDED:
         gained = [trial.gains(choice) for trial in trials]
@@ -148,6 +149,22 @@ def _beyond_the_grid(
     return best if surely(found[best] - found[chosen]) else chosen
 
 
+def _columns(trials: list[Trial], larger: Trial | None, start: Choice, narrow: Array) -> Choice:
+    """Return the choice with further columns, where these surely help; ``narrow`` has the outcomes without them.
+
+    Where few samples judge, chance looks sure too often: further columns must add a point.
+    """
+    worth = WORTH
+    if larger is not None:
+        trials, narrow, worth = [larger], _pooled([larger], [larger.outcomes(start)]), 0.0
+    room = all(trial.has_room(FLAT) for trial in trials)
+    options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
+    wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
+    best = int(np.argmax([outcomes.mean() for outcomes in wide]))
+    gains = wide[best] - narrow
+    return options[best] if surely(gains) and gains.mean() > worth else start
+
+
 def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:
     """Return the mean outcome of each sample over the trials that hold it out; scores of targets as they are."""
     if trials[0].truth.targets is not None:
@@ -157,10 +174,13 @@ def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:
 
 
 class Trial:
-    """Learning from a part of the samples, judged on the others, which are ``rows`` of all."""
+    """Learning from a part of the samples, ``taught`` of all, judged on the others, which are ``rows`` of all."""
 
-    def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array) -> None:
-        self.setup, self.rest, self.known, self.held, self.truth, self.rows = setup, rest, known, held, truth, rows
+    def __init__(
+        self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array, taught: Array
+    ) -> None:
+        self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
+        self.rows, self.taught = rows, taught
         self.right: list[Array] = []
         self.by_count: dict[int, dict[int, Array]] = {}  # of the start, and of each step better than those before
         self.votes: tuple[float, float] | None = None
@@ -237,7 +257,24 @@ class Trial:
         if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
             setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
         parts = part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held)
-        return cls(setup, *parts, rows[held])
+        return cls(setup, *parts, rows[held], rows[rest])
+
+    def larger(self, samples: Samples, labels: Labels, rng: Any) -> Trial | None:
+        """Return a trial with many samples at the dictionary of this one, which is learned from few of them.
+
+        The more samples there are, the more further columns help: few samples do not tell. None where they are all.
+        """
+        n, y = len(samples), labels.y
+        if y is None or y.min() < 0 or n <= _TRIAL or not self.setup.whiten or not self.setup.views.whole:
+            return None
+        others = rng.permutation(np.setdiff1d(np.arange(n), self.taught))[: _LARGER - len(self.taught)]
+        if np.bincount(y[others], minlength=int(y.max()) + 1).min() < 2:
+            return None
+        part = labels.take(others)
+        held = others[part.held_out(len(others), min(_TRIAL, n // 3) / len(others), rng)]
+        rest = np.union1d(self.taught, np.setdiff1d(others, held))
+        parts = samples.take(rest), labels.take(rest), samples.take(held), labels.take(held)
+        return Trial(self._at_first_dictionary(), *parts, held, rest)
 
     def has_room(self, ridges: tuple[float, float]) -> bool:
         """Return whether the features that these ridges leave are as many as the components."""

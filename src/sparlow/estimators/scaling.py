@@ -22,6 +22,7 @@ Array = NDArray[Any]
 _TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
 _FOLDS = 3
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
+_ALIKE = 0.2  # means, in deviations, and differences of deviations, that may be chance in standardised columns
 _TRIED = 3000  # labelled samples that the scaling is tried on
 
 
@@ -50,23 +51,45 @@ class Scaling:
 
 def standardised(X: Array) -> Scaling:
     """Return the scaling that standardises the columns of these samples, and holds rows below unit norm."""
+    means, deviations = _moments(X)
+    return Scaling(True, means, np.where(deviations > 0, deviations, 1.0))
+
+
+def _moments(X: Array) -> tuple[Array, Array]:
+    """Return the means of the columns, and their deviations, 0 where these are rounding alone."""
     largest = float(np.max(np.abs(X))) or 1.0  # squares of what is divided by it do not overflow
     deviations = largest * np.std(X / largest, axis=0, dtype=float)
     varies = deviations > _ROUNDING * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
-    return Scaling(True, np.mean(X, axis=0, dtype=float), np.where(varies, deviations, 1.0))
+    return np.mean(X, axis=0, dtype=float), np.where(varies, deviations, 0.0)
 
 
 def choose_scaling(X: Any, labels: Labels) -> Scaling:
     """Return the scaling of samples where the user has chosen none.
 
-    Rows have unit norm. Columns are standardised instead where few of them hold the variance, and in tables of at most
-    100 columns where the norm of a row tells the classes apart: where LDA of held-out samples, judged by its decisions
-    and by nearest neighbours, is better that way by more than a point and more than its standard error. Few labels
-    among many samples do not tell that.
+    Rows have unit norm. Columns are standardised instead where few of them hold the variance, or where they come with
+    mean 0 and equal deviations. They are standardised, too, in tables of at most 100 columns where the norm of a row
+    tells the classes apart: where LDA of held-out samples, judged by its decisions and by nearest neighbours, is better
+    that way by more than a point and more than its standard error. Few labels among many samples do not tell that.
     """
-    if unlike_columns(X) or _norms_tell_classes(X, labels):
+    if unlike_columns(X) or _come_standardised(X) or _norms_tell_classes(X, labels):
         return standardised(X)
     return Scaling(True)
+
+
+def _come_standardised(X: Any) -> bool:
+    """Return whether columns have mean 0 and equal deviations, up to chance, as those that a user has standardised.
+
+    Their zero is the mean of the samples. Unit norm would lose how far from it a sample is.
+    """
+    if sp.issparse(X) or X.shape[1] < 2:
+        return False
+    means, deviations = _moments(X)
+    varies = deviations > 0
+    if not varies.any():
+        return False
+    offsets = means[varies] / deviations[varies]
+    alike = np.std(deviations[varies]) < _ALIKE * np.mean(deviations[varies])
+    return bool(alike and np.sqrt(np.mean(offsets**2)) < _ALIKE)
 
 
 @one_blas_thread()
