@@ -37,7 +37,8 @@ Array = NDArray[Any]
 RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
 RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
 LARGER = (3.0, 10.0, 100.0)  # of the samples, tried where the largest of those wins
-USUAL = (2.0, 0.3)  # where held-out samples do not say otherwise
+USUAL = (0.5, 0.3)  # where held-out samples do not say otherwise
+FEW = (2.0, 0.3)  # the same where most samples have no label
 BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
 POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
@@ -306,7 +307,7 @@ def _centred_gram(rows: Rows) -> Array:
     return K
 
 
-def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float]:
+def choose_ridges(found: dict[tuple[float, float], Array], usual: tuple[float, float] = USUAL) -> tuple[float, float]:
     """Return the pair nearest to the usual one among those that the best does not beat by more than chance.
 
     ``found`` has an outcome of each held-out sample for each pair. A pair is judged together with its neighbours on the
@@ -317,7 +318,7 @@ def choose_ridges(found: dict[tuple[float, float], Array]) -> tuple[float, float
         return RIDGES.index(ridges[0]), RIDGES_BESIDE.index(ridges[1])
 
     def distance(ridges: tuple[float, float]) -> float:
-        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(USUAL)).sum())
+        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(usual)).sum())
 
     smooth = {}
     for ridges in found:

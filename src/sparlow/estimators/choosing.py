@@ -17,6 +17,7 @@ from ..coded import Coded, Samples
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
+    FEW,
     FLAT,
     LARGER,
     PAIRS,
@@ -75,7 +76,7 @@ def learn_model(
     checkpoint = _checkpoint(setup, samples, labels)
     known = None if checkpoint is None else checkpoint.chosen
     trials = Trial.several(setup, samples, labels, rng) if known is None else []
-    choice = _usual(setup)
+    choice = _usual(setup, labels)
     fitted: dict[str, Any] = {}
     if trials:
         larger = functools.partial(trials[0].larger, samples, labels, rng)
@@ -104,9 +105,11 @@ def learn_model(
     return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
 
 
-def _usual(setup: Setup) -> Choice:
+def _usual(setup: Setup, labels: Labels) -> Choice:
     """Return what is chosen where held-out samples do not say otherwise."""
-    return Choice(USUAL if setup.views.whole else POOLED)
+    if not setup.views.whole:
+        return Choice(POOLED)
+    return Choice(FEW if labels.few else USUAL)
 
 
 def _choose(
@@ -120,7 +123,7 @@ def _choose(
         pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
         tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
         found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found)))
+        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found, start.ridges)))
         if all(trial.may_be_wide for trial in trials):
             start = _columns(trials, larger(), start, found[start.ridges])
     choice, fitted = trials[0].run(start, tell)

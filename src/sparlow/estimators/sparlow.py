@@ -101,7 +101,7 @@ class SparLow(CallbackSupportMixin, Projector):
         elsewhere. Criteria without labels have an orthonormal U for the features [φ(x), γx] instead.
     normalize : "auto" or bool, default="auto"
         Scale samples to unit norm first. "auto" standardises the columns instead, where few of them hold nearly all of
-        the variance, as in tables of unlike units, or where norms tell classes apart.
+        the variance, as in tables of unlike units, where they come standardised, or where norms tell classes apart.
     warm_start : bool, default=False
         Start from the dictionary of the last fit.
     verbose : int, default=0
