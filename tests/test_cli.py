@@ -127,7 +127,8 @@ def test_evaluate_a_saved_model(folder, capsys):
     model = load(folder / "m.sparlow")
     nearest = KNeighborsClassifier(1).fit(model.embedding_, DIGITS.target[:200])
     assert row["accuracy"]["1NN"] == nearest.score(model.transform(DIGITS.data[200:300]), DIGITS.target[200:300])
-    assert set(row["accuracy"]) == {"1NN", "SVM"}
+    assert list(row["accuracy"]) == ["predict", "1NN", "SVM"]
+    assert row["accuracy"]["predict"] == model.score(DIGITS.data[200:300], DIGITS.target[200:300])
     assert np.sum(row["confusion"]["SVM"]) == 100
     assert len(row["per_class"]["1NN"]) == 10
     code, told, said = run(capsys, "evaluate", folder / "m.sparlow", folder / "train.npz", "--classifiers", "1NN")
@@ -156,6 +157,7 @@ def test_evaluate_a_saved_model(folder, capsys):
     said = capsys.readouterr().out
     assert "true \\ given" in said
     assert "fit (s)" not in said  # it was fitted before
+    assert "100 samples, predict:" in said  # the confusion of what sparlow predict answers
 
 
 @pytest.mark.parametrize("criterion", ["lda", "sda", "pca"])
@@ -186,6 +188,9 @@ def test_models_learned_in_python_know_their_labels_on_the_command_line(kind, tm
     code, told, said = run(capsys, "evaluate", tmp_path / "m.sparlow", tmp_path / "new.npz", "--classifiers", "1NN")
     assert (code, said) == (0, "")
     assert told["methods"][0]["accuracy"]["1NN"] > 0.6
+    assert told["methods"][0]["accuracy"]["predict"] == load(tmp_path / "m.sparlow").score(
+        DIGITS.data[200:300], y[200:300]
+    )
 
 
 @pytest.mark.slow
@@ -195,6 +200,14 @@ def test_evaluate_by_folds_beside_rivals(folder, capsys):
     assert code == 0
     assert [row["name"] for row in told["methods"]][:2] == ["LDA-SparLow", "raw values"]
     assert all(row["n_samples"] == 200 and row["accuracy"]["1NN"] > 0.7 for row in told["methods"])
+    assert [*map(len, (row["accuracy"] for row in told["methods"]))] == [
+        2,
+        1,
+        1,
+        2,
+    ]  # raw values and PCA predict nothing
+    assert main([*map(str, words), "--rivals"]) == 0
+    assert "predict %" in capsys.readouterr().out
     assert run(capsys, *words, "--criterion", "sda")[1]["methods"][0]["name"] == "SDA-SparLow"
 
 
@@ -204,6 +217,7 @@ def test_unsupervised_models_are_judged_by_the_labels_of_their_samples(folder, c
     code, told, _ = run(capsys, "evaluate", path, folder / "test.npz", "--classifiers", "1NN")
     assert code == 0
     assert told["methods"][0]["accuracy"]["1NN"] > 0.7
+    assert told["methods"][0]["accuracy"]["predict"] == load(path).score(DIGITS.data[200:300], DIGITS.target[200:300])
 
 
 def test_targets_are_judged_by_r_squared(folder, tmp_path, capsys):
@@ -662,7 +676,7 @@ def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
     code, told, said = run(capsys, *words, "--label-column", "species", "--fill", "--one-hot")
     assert (code, told["n_features"]) == (0, 4)
     assert "1 missing numbers are filled with medians, columns of numbers are scaled" in said
-    assert "words are encoded (city)" in said
+    assert "words are encoded (city: 2 numbers)" in said
     table.loc[5, "city"] = "Rome"  # a new word, and columns in another order
     table[["city", "income", "age", "species"]].to_csv(tmp_path / "new.csv", index=False)
     code, told, said = run(capsys, "evaluate", tmp_path / "m", tmp_path / "new.csv", "--classifiers", "1NN")

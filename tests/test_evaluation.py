@@ -55,6 +55,8 @@ def test_samples_without_a_label_count_nowhere():
     found = judge("raw", X[:200], hidden, X[200:], new, classifiers=["1NN"])
     expected = judge("raw", X[:200][rows], Y[:200][rows], X[200:][new >= 0], new[new >= 0], classifiers=["1NN"])
     assert found.accuracies() == expected.accuracies()
+    own = judge("raw", X[:200], hidden, X[200:], new, classifiers=[], own={"predict": Y[200:]})
+    assert (own.accuracies(), len(own.truth)) == ({"predict": 1.0}, len(expected.truth))
     assert known_rows([-1, 1, 1]).all()  # two classes
     assert known_rows([-1, 1, 1], semi=True).tolist() == [False, True, True]
     assert known_rows([-1, 1, 2]).tolist() == [False, True, True]
@@ -91,10 +93,12 @@ def test_models_and_rivals_on_the_same_split():
     assert [row.name for row in rows] == ["ours", "raw values", "PCA, 95 % of the variance", "LDA, shrinkage"]
     assert [row.dimension for row in rows][:2] == [9, 64]
     assert all(row.accuracy("1NN") > 0.8 and row.fit_seconds >= 0 for row in rows)
+    assert [row.percent("predict") != "" for row in rows] == [True, False, False, True]
     assert not hasattr(model, "dictionary_")
     fitted = model.fit(X[:200], Y[:200])
     nearest = KNeighborsClassifier(1).fit(fitted.embedding_, Y[:200])
     assert rows[0].accuracy("1NN") == pytest.approx(nearest.score(fitted.transform(X[200:]), Y[200:]))
+    assert rows[0].accuracy("predict") == fitted.score(X[200:], Y[200:])
 
 
 @pytest.mark.parametrize("y", [[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])

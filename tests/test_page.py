@@ -392,7 +392,8 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
     learned = load(model)
     nearest = KNeighborsClassifier(1).fit(learned.embedding_, Y)
-    expected = {"LDA-SparLow": {"1NN": nearest.score(learned.transform(new), labels)}}
+    own = learned.score(new, labels)
+    expected = {"LDA-SparLow": {"predict": own, "1NN": nearest.score(learned.transform(new), labels)}}
     assert run(*parts, "--train", both) == (0, expected, "")
     words = ("--train", tmp_path / "train.npy")
     assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")

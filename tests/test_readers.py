@@ -1,6 +1,7 @@
 """Samples from files of every kind come out the same; what cannot be read is named."""
 
 import gzip
+import re
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from sparlow.app.dataset import DataError, ReadOptions, tidy_labels
-from sparlow.app.readers import read
+from sparlow.app.readers import read, read_mixed
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((9, 6)), 3)
@@ -392,6 +393,42 @@ def test_packed_tables_and_decimal_commas_are_read(tmp_path, monkeypatch):
     (tmp_path / "broken.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(DataError, match=r"cannot be read as a \.csv\.gz file"):
         read(tmp_path / "broken.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "day", ["2024-01-0{}", "2024/1/{}", "0{}.01.2024", "1/{}/24", "2024-01-0{} 12:30:00", "2024-01-0{}T12:30Z"]
+)
+def test_dates_are_no_numbers_no_labels_and_no_words_to_encode(day, tmp_path):
+    path = tmp_path / "t.csv"
+    dates = [day.format(number) for number in (1, 2, 3)]
+    path.write_text("a,date\n" + "".join(f"{row},{date}\n" for row, date in enumerate(dates)))
+    said = f"column 'date' has '{dates[0]}', a date: --drop date leaves the column out. To learn from it put numbers"
+    with pytest.raises(DataError, match=f"{re.escape(said)}.*--label-column date"):  # they were taken for labels
+        read(path)
+    for how in (ReadOptions(one_hot=()), ReadOptions(one_hot=(), fill=True), ReadOptions(fill=True)):
+        with pytest.raises(DataError, match=re.escape(said)):
+            read_mixed(path, how)
+    assert read(path, ReadOptions(drop=("date",))).feature_names == ("a",)
+    assert read(path, ReadOptions(label_column="date")).y.tolist() == dates
+    assert read_mixed(path, ReadOptions(one_hot=("date",)))[0].words == ("date",)  # whoever names it may have it
+    path.write_text(path.read_text() + "7,\n8,soon\n")
+    with pytest.raises(DataError, match=f"'{dates[0]}', which is not a number; --one-hot date"):
+        read_mixed(path, ReadOptions(label_column="a", fill=True))
+
+
+def test_dates_of_parquet_files_are_no_numbers(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01"])
+    pandas.DataFrame({"a": [1.0, 2.0, 3.0], "day": days, "label": [0, 1, 0]}).to_parquet(tmp_path / "t.parquet")
+    for reading in (
+        lambda: read(tmp_path / "t.parquet"),
+        lambda: read_mixed(tmp_path / "t.parquet", ReadOptions(fill=True)),
+    ):
+        with pytest.raises(DataError, match=r"row 0 .* column 'day' has '2024-01-01.*', a date: --drop day"):
+            reading()
+    mixture, found = read_mixed(tmp_path / "t.parquet", ReadOptions(one_hot=("day",)))
+    assert mixture.encoder(False).fit_transform(mixture.frame).shape == (3, 3)
+    assert found.y.tolist() == [0, 1, 0]
 
 
 def test_columns_are_chosen_and_left_out(tmp_path):

@@ -1,4 +1,4 @@
-"""Judge representations: 1NN and SVM on samples not learned from, parameters chosen on training folds.
+"""Judge models on samples not learned from: by 1NN and SVM on their embedding, and by their own predictions.
 
 The number −1 in place of a label says that a sample has none.
 """
@@ -88,6 +88,7 @@ def _widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
 
 
 CLASSIFIERS: dict[str, Callable[[Array, Array, Array], Array]] = {"1NN": nearest_neighbour, "SVM": support_vectors}
+OWN = "predict"  # what the predictions of a method itself are called beside those of classifiers
 
 
 # ── parameters by training folds ────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +220,7 @@ class Judgement:
     truth : array of shape (n,)
         True labels of the new samples, as strings.
     predicted : dict of arrays of shape (n,)
-        Labels by classifier.
+        Labels by classifier; :data:`OWN` names the predictions of the method itself.
 
     """
 
@@ -241,6 +242,10 @@ class Judgement:
     def accuracies(self) -> dict[str, float]:
         """Return the share of right labels by classifier."""
         return {classifier: self.accuracy(classifier) for classifier in self.predicted}
+
+    def percent(self, classifier: str) -> str:
+        """Return the share of right labels for a table, empty where the method has no such classifier."""
+        return f"{100 * self.accuracy(classifier):.2f}" if classifier in self.predicted else ""
 
     def confusion(self, classifier: str) -> Array:
         """Return counts (c, c): true classes down, labels given across."""
@@ -297,24 +302,31 @@ def judge(
     *,
     fit_seconds: float = float("nan"),
     classifiers: Iterable[str] = tuple(CLASSIFIERS),
+    own: Mapping[str, Array] | None = None,
 ) -> Judgement:
-    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere."""
+    """Train each classifier on (Z, y) and let it label ``Z_new``; samples without a label count nowhere.
+
+    ``own`` holds further labels of the new samples, by what gave them.
+    """
     rows, rows_new = _labelled_rows(y, y_new)
     if not rows_new.any():
         raise ValueError(f"None of the {len(y_new)} new samples has a label: there is nothing to compare with.")
     known, truth = np.asarray(y)[rows].astype(str), np.asarray(y_new)[rows_new].astype(str)
-    predicted = {which: CLASSIFIERS[which](Z[rows], known, Z_new[rows_new]) for which in classifiers}
+    predicted = {which: np.asarray(labels)[rows_new].astype(str) for which, labels in (own or {}).items()}
+    predicted |= {which: CLASSIFIERS[which](Z[rows], known, Z_new[rows_new]) for which in classifiers}
     return Judgement(name, int(Z.shape[1]), fit_seconds, truth, predicted)
 
 
 def learn_and_judge(
     name: str, model: Any, X: Array, y: Any, X_new: Array, y_new: Any, classifiers: Iterable[str] = tuple(CLASSIFIERS)
 ) -> Judgement:
-    """Fit a copy of ``model`` on (X, y), with its seconds, and judge it on new samples."""
+    """Fit a copy of ``model`` on (X, y), with its seconds, and judge it on new samples; by ``predict`` if it has it."""
     began = time.perf_counter()
     fitted = clone(model).fit(X, y)
     seconds = time.perf_counter() - began
     options: dict[str, Any] = {"fit_seconds": seconds, "classifiers": classifiers}
+    if hasattr(fitted, "classes_") and hasattr(fitted, "predict"):
+        options["own"] = {OWN: fitted.predict(X_new)}
     return judge(name, own_embedding(fitted, X), y, fitted.transform(X_new), y_new, **options)
 
 

@@ -26,6 +26,7 @@ Array = NDArray[Any]
 
 LABEL_COLUMNS = ("label", "labels", "class", "target", "y")
 NAME_COLUMN = "name"
+_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 
 
@@ -221,17 +222,17 @@ def read_mixture(path: pathlib.Path, how: ReadOptions) -> tuple[Mixture, Dataset
         if name not in [names[place] for place in rest]:
             raise DataError(f"{path}: --one-hot names {name!r}, which is no column of samples.")
     used = {names[place]: columns[place] for place in rest}
-    wanted = asked or (tuple(name for name, column in used.items() if _has_words(column)) if how.one_hot == () else ())
+    wanted = asked or (tuple(name for name, column in used.items() if _has_names(column)) if how.one_hot == () else ())
     numbers = {name: column for name, column in used.items() if name not in wanted}
     labelled = at is not None or how.labels is not None
     if not how.fill:
         _refuse_missing(numbers, path, lines, labelled)
     typed = {name: _typed(column) for name, column in numbers.items()}
     for name, column in typed.items():
-        if column.dtype.kind == "O":
+        if column.dtype.kind in "OM":
             _numbers(np.where(_gaps(numbers[name]), "0", numbers[name].astype(str)), name, path, lines, labelled)
     for name in wanted:
-        typed[name] = _typed(used[name])
+        typed[name] = _words(used[name]) if used[name].dtype.kind == "M" else _typed(used[name])
     frame = _pandas().DataFrame({name: typed[name] for name in used})
     own = None if called is None else tuple(map(str, columns[called]))
     y = None if at is None else columns[at]
@@ -263,7 +264,7 @@ def frame_of(
     usual = [name for name in others if name == how.label_column or name.lower() in LABEL_COLUMNS]
     if how.label_column is not None and how.label_column not in names:
         raise DataError(f"{path} has no column {how.label_column!r}.")
-    words = [name for name in others if name != NAME_COLUMN and _has_words(columns[names.index(name)])]
+    words = [name for name in others if name != NAME_COLUMN and _has_names(columns[names.index(name)])]
     usual = usual or (words if len(words) == 1 else [])
     y = columns[names.index(how.label_column or usual[0])] if how.label_column or usual else None
     own = tuple(map(str, columns[names.index(NAME_COLUMN)])) if NAME_COLUMN in others else None
@@ -321,6 +322,19 @@ def _has_words(column: Array) -> bool:
     return column.dtype.kind in "OUS" and any(not (_is_missing(c) or is_number(str(c))) for c in column[:50])
 
 
+def _has_dates(column: Array) -> bool:
+    """Return whether a column of a table holds dates."""
+    if column.dtype.kind == "M":
+        return True
+    words = [str(cell).strip() for cell in column[:50] if not (_is_missing(cell) or is_number(str(cell)))]
+    return column.dtype.kind in "OUS" and bool(words) and all(map(_DATE.fullmatch, words))
+
+
+def _has_names(column: Array) -> bool:
+    """Return whether a column holds words that may be classes, and no dates."""
+    return _has_words(column) and not _has_dates(column)
+
+
 def _refuse_repeated(names: list[str], path: pathlib.Path) -> None:
     """Refuse two columns of one name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -335,15 +349,22 @@ def _refuse_repeated(names: list[str], path: pathlib.Path) -> None:
 def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | None, labelled: bool) -> Array:
     """Return a column as numbers, or name the first cell that is none; ``labelled`` says that labels are known."""
     try:
-        return column.astype(float)
+        if column.dtype.kind != "M":
+            return column.astype(float)
     except (ValueError, TypeError):
-        bad = next((row for row, cell in enumerate(column) if not is_number(str(cell))), 0)
+        pass
+    bad = next((row for row, cell in enumerate(column) if not is_number(str(cell))), 0)
     where = f"row {bad} (from 0)" if lines is None else f"line {lines[bad]}"
-    said = (
-        f"{where}: column {name!r} has {str(column[bad])!r}, which is not a number; --one-hot {name} makes a number of "
-        f"each word, --drop {name} leaves the column out."
-    )
-    raise DataError(f"{path}, {said}{_or_labels(name, labelled)}")
+    if _has_dates(column):
+        advice = (
+            f"a date: --drop {name} leaves the column out. To learn from it put numbers in its place, such as year and "
+            "month, or days since the first."
+        )
+    else:
+        advice = (
+            f"which is not a number; --one-hot {name} makes a number of each word, --drop {name} leaves the column out."
+        )
+    raise DataError(f"{path}, {where}: column {name!r} has {str(column[bad])!r}, {advice}{_or_labels(name, labelled)}")
 
 
 def _or_labels(name: Any, labelled: bool) -> str:
@@ -369,5 +390,5 @@ def _label_position(
             return usual[0]
     called = _name_position(columns, names, how)
     coded = {place for place, name in enumerate(names or ()) if name in (how.one_hot or ())}
-    words = [place for place, column in enumerate(columns) if place not in {called, *coded} and _has_words(column)]
+    words = [place for place, column in enumerate(columns) if place not in {called, *coded} and _has_names(column)]
     return words[0] if len(words) == 1 else None

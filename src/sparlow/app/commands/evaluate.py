@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ...criteria import criterion_named
 from ...estimators import SparLow
 from ...evaluation import (
     CLASSIFIERS,
+    OWN,
     Judgement,
     compare,
     folds,
@@ -25,7 +26,8 @@ from ...evaluation import (
     pooled,
 )
 from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole_number
-from ..dataset import Dataset
+from ..confidence import answer
+from ..dataset import Dataset, tidy_labels
 from ..photographs import Pictures, Recipe, describe
 from ..photographs import learn as learn_features
 from ..saved import SavedModel, read_data, read_labels_of, read_model, standardizer
@@ -42,6 +44,7 @@ EXAMPLES = """\
 
 With MODEL: classifiers are trained on the embedding of the model's training samples and label DATA.
 Without: a model with the given parameters is learned on each fold's training part and judged on the rest.
+predict is what sparlow predict answers: the votes of neighbours, or the classifier of a saved pipeline, under its name.
 1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
 A model learned from real targets is judged by R²."""
 
@@ -51,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
-                        help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+                        help=f"beside predict: of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
     parser.add_argument("--folds", type=whole_number(2), default=5, metavar="K", help="without MODEL; default: 5")
     parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
     add_model(parser)
@@ -107,14 +110,20 @@ def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: 
     check_labels_known(known, dataset, "the model", terminal)
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
-        row = judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
-                    classifiers=classifiers)  # fmt: skip
-        if held.predictor is None or not is_classifier(held.predictor):
-            return row
-        own = held.predict(dataset.X[known_rows(dataset.y)]).astype(str)
-        return replace(row, predicted={type(held.predictor).__name__: own, **row.predicted})
+        return judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
+                     classifiers=classifiers, own=own_answers(held, dataset))  # fmt: skip
     except ValueError as error:
         raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
+
+
+def own_answers(held: SavedModel, dataset: Dataset) -> dict[str, Array]:
+    """Return the labels that sparlow predict gives, by what gives them; nothing for a model without labels."""
+    if held.predictor is not None and not is_classifier(held.predictor):
+        return {}
+    if held.predictor is None and held.training_labels() is None:
+        return {}
+    name = OWN if held.predictor is None else type(held.predictor).__name__
+    return {name: tidy_labels(answer(held, dataset.X, 0).labels)}
 
 
 def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Terminal) -> None:
@@ -250,10 +259,7 @@ def as_dict(row: Judgement) -> dict[str, Any]:
 def _text(rows: list[Judgement]) -> str:
     """Return the accuracies as lines for the terminal."""
     classifiers = list(rows[0].predicted)
-    lines = [
-        [row.name, row.dimension, *(f"{100 * row.accuracy(which):.2f}" for which in classifiers), *_seconds(row)]
-        for row in rows
-    ]
+    lines = [[row.name, row.dimension, *(row.percent(which) for which in classifiers), *_seconds(row)] for row in rows]
     head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"][: len(lines[0])]
     first = rows[0]
     parts = [table(lines, head), f"{first.name}, {len(first.truth)} samples, {classifiers[0]}:"]

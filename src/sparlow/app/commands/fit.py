@@ -181,7 +181,8 @@ def mixed(arguments: argparse.Namespace, terminal: Terminal) -> tuple[Mixture, D
     gaps = int(mixture.frame[list(mixture.numbers)].isna().sum().sum())
     filled = f"{gaps} missing numbers are filled with medians, " * bool(gaps)
     scaled = "" if arguments.standardize is False else "columns of numbers are scaled to mean 0 and variance 1, "
-    coded = f"words are encoded ({', '.join(mixture.words) or 'there are none'})"
+    counts = [f"{name}: {mixture.frame[name].nunique(dropna=False)} numbers" for name in mixture.words]
+    coded = f"words are encoded ({', '.join(counts) or 'there are none'})"
     terminal.tell(f"{filled}{scaled}{coded}")
     return mixture, dataset
 

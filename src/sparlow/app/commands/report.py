@@ -16,7 +16,7 @@ from ..outputs import writable, write_text
 from ..page import report
 from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, WORK_FAILED, Terminal, UserError
-from .evaluate import check_labels_known, judge_saved, said_of_seen
+from .evaluate import check_labels_known, judge_saved, own_answers, said_of_seen
 
 SUMMARY = "a page to look at a model: embedding, atoms, accuracies, rivals, in one HTML file"
 EXAMPLES = """\
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True,
                         help="judge the model beside raw values, PCA and LDA; off is faster")  # fmt: skip
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
-                        help=f"of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+                        help=f"beside predict: of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
     parser.add_argument(
         "--max-points", type=whole_number(2), default=10_000, metavar="N", help="most samples shown; default: 10000"
     )
@@ -151,7 +151,7 @@ def _with_train(
         terminal.warn(said)
         protocol += f" Beware: {said}"
     rows = [judge(name, held.model.transform(train.X), train.y, held.model.transform(dataset.X), dataset.y,
-                  classifiers=arguments.classifiers)]  # fmt: skip
+                  classifiers=arguments.classifiers, own=own_answers(held, dataset))]  # fmt: skip
     if arguments.rivals:
         rows += _followed(compare({}, train.X, train.y, dataset.X, dataset.y, arguments.classifiers), terminal, 0)
     return rows, protocol

@@ -398,16 +398,16 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
         [
             row.name,
             row.dimension,
-            *(f"{100 * row.accuracy(which):.2f}" for which in ours.predicted),
+            *(row.percent(which) for which in ours.predicted),
             "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}",
         ]
         for row in judgements
     ]
     head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
     explained = (
-        "Classifiers and rivals learned from the same samples and are judged on the same others, in one run. 1NN is "
-        "the nearest neighbour; C and γ of the Gaussian SVM come from cross-validation on training samples. In bold: "
-        "this model."
+        "Classifiers and rivals learned from the same samples and are judged on the same others, in one run. predict "
+        "is what a method answers itself, 1NN the nearest neighbour; C and γ of the Gaussian SVM come from "
+        "cross-validation on training samples. In bold: this model."
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
