@@ -149,7 +149,22 @@ def test_files(mode, ending, tmp_path):
     # the command line sees the same
     dataset = read(tmp_path)
     assert dataset.shape == (HEIGHT, WIDTH)
+    assert dataset.coloured == (mode not in ("1", "L", "LA", "I", "F") and not mode.startswith("I;16"))
     np.testing.assert_allclose(dataset.X[0].reshape(HEIGHT, WIDTH), expected, atol=near)
+
+
+def test_grey_pictures_stored_with_three_channels_have_no_colours(tmp_path):
+    grey = of_mode("L")[0].convert("RGB")
+    grey.save(tmp_path / "x.jpg", quality=60)
+    grey.save(tmp_path / "y.png")
+    assert not read(tmp_path).coloured
+    stack = np.repeat(np.asarray(of_mode("L")[0])[None, :, :, None], 3, axis=3)
+    for values in (stack, stack[..., :1], stack[..., 0]):
+        np.save(tmp_path / "x.npy", values)
+        assert not read(tmp_path / "x.npy").coloured
+    stack[0, 0, 0] = 1, 2, 3
+    np.savez(tmp_path / "x.npz", images=stack)
+    assert read(tmp_path / "x.npz").coloured
 
 
 def test_wide_files_are_scaled_to_a_size(tmp_path):

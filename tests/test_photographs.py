@@ -48,6 +48,23 @@ def photographs(tmp_path_factory):
         yield path
 
 
+def test_colours_that_are_left_out_are_spoken_of(tmp_path, capsys):
+    tint = np.array([[1.0, 0.6, 0.2], [0.2, 0.6, 1.0]])
+    for place, image in enumerate(DIGITS.images[:40]):
+        pixels = 15 * image[..., None] * tint[place % 2]
+        (tmp_path / "p" / str(place % 2)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "p" / str(place % 2) / f"{place}.png")
+    expected = (
+        "sparlow: the colours of the pictures are left out: they are read in grey; in Python, Patches(shape=(8, 8, 3)) "
+        "keeps them\n"
+    )
+    words = ["--n-atoms", "8", "--whole", *BRIEF]
+    code, _, said = run(capsys, "fit", tmp_path / "p", "-o", tmp_path / "m", *words)
+    assert (code, said) == (0, expected)
+    assert run(capsys, "evaluate", tmp_path / "p", "--folds", "2", "--classifiers", "1NN", *words)[2] == expected
+    assert run(capsys, "predict", tmp_path / "m", tmp_path / "p")[2] == ""  # said once, by what learns
+
+
 def test_one_file_learns_from_photographs_and_labels_others(photographs, tmp_path, capsys):
     model, out = photographs / "m.sparlow", tmp_path / "labels.csv"
     assert [name for name, _ in load(model).steps] == [

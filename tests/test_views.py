@@ -1,6 +1,8 @@
 """Views of samples: what is moved or cut where, pooled codes, and models that learn from them."""
 
+import dataclasses
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -19,7 +21,7 @@ from sparlow.defaults import default_prior
 from sparlow.estimators import learning
 from sparlow.priors import ElasticNet
 from sparlow.solvers import EarlyStopping, Solver
-from sparlow.views import Bound, Patches, Shifts, Views
+from sparlow.views import Bound, Patches, Shifts, Views, likely_sides
 from tests import cases
 from tests.digits import X_NEW, X, Y, plain
 
@@ -45,6 +47,43 @@ def moved(images, down, right):
             if 0 <= i - down < height and 0 <= j - right < width:
                 out[:, i, j] = images[:, i - down, j - right]
     return out
+
+
+def pictures_of(height, width):
+    """Digits in other proportions, as rows."""
+    down, across = (np.arange(side) * 8 // side for side in (height, width))
+    return X.reshape(-1, 8, 8)[:, down][:, :, across].reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("sides", [(8, 32), (32, 8), (4, 16), (16, 4), (12, 48)])
+@pytest.mark.parametrize("views", [Patches(), Shifts(1)])
+def test_a_square_that_pixels_speak_against_is_warned_of(views, sides):
+    rows, name = pictures_of(*sides), type(views).__name__
+    side = int(np.sqrt(rows.shape[1]))
+    look = f"{sides[0]} x {sides[1]}"
+    said = f"{name} reads rows of {side**2} numbers as {side} x {side} pixels, but they look like {look}"
+    for samples in (rows, sp.csr_array(rows), rows.astype(np.float32)):
+        with pytest.warns(UserWarning, match=re.escape(f"{said}: give {name}(shape={sides}), or")):
+            views.bind(samples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataclasses.replace(views, shape=sides).bind(rows)
+        dataclasses.replace(views, shape=(side, side)).bind(rows)
+
+
+def test_a_square_that_nothing_speaks_against_is_taken_in_silence():
+    rng = np.random.default_rng(0)
+    time = np.linspace(0, 1, 256)
+    signals = np.sin(2 * np.pi * (rng.uniform(0.5, 5, (200, 1)) * time + rng.random((200, 1))))
+    stripes = np.repeat(rng.standard_normal((200, 16, 1)), 16, axis=2)
+    noise = [rng.standard_normal((n, m)) for n in (5, 300) for m in (1, 4, 9, 16, 64, 144)]
+    for rows in (X, pictures_of(16, 16), signals, stripes.reshape(200, -1), stripes.mT.reshape(200, -1), *noise):
+        assert likely_sides(rows) is None
+
+
+def test_the_sides_of_pictures_are_shown():
+    model = SparLow("lda", n_atoms=8, views=Patches(), random_state=0).fit(X[:100], Y[:100])
+    assert "100 of 64 numbers, read as 8 × 8 pixels<" in model._repr_html_()
 
 
 @pytest.mark.filterwarnings("ignore:Shifts by 2 pixels")
@@ -96,6 +135,7 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Patches().bound(64, True, float("nan")), "must be zero or more, got nan"),
         (lambda: Patches().bound(64, True, -1.0), "must be zero or more, got -1.0"),
         (lambda: Patches().bind(np.ones((20, 64))[:, :60]), "not a square number"),
+        (lambda: Patches().grid(3072), r"shape=\(height, width\)\) or, for colours, \(32, 32, 3\)\."),
         (lambda: Patches(padding="none").bind(np.ones((20, 64))), "all views of the samples are flat"),
     ],
 )

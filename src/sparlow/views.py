@@ -32,6 +32,8 @@ Array = NDArray[Any]
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
 _PLACES = 2500  # patches of one image, at most, where the stride is left open
 _SAMPLE = 500  # samples that the contrast of patches is measured on
+_PLAIN = 2000  # pairs of numbers that tell of the sides of pictures, at least
+_UNLIKE = 0.7  # of the mean squared step down in square pictures: where that of others is below, they are warned of
 _MOST_PATCHES = 1 << 14  # of an image
 _MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
@@ -72,8 +74,7 @@ class Views(ABC):
         bound = self.bound(X.shape[1], unit)
         if not self.contrast:
             return bound
-        rows = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
-        raw = dataclasses.replace(bound, unit=False).cut(X[rows]).astype(float)
+        raw = dataclasses.replace(bound, unit=False).cut(_some_of(X)).astype(float)
         raw -= raw.mean(axis=1, keepdims=True)
         typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
         if not typical > 0:
@@ -228,9 +229,11 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     if shape is None:
         side = math.isqrt(n_features)
         if side * side != n_features:
+            third = math.isqrt(n_features // 3)
+            in_colours = f" or, for colours, ({third}, {third}, 3)" if 3 * third**2 == n_features else ""
             raise ValueError(
                 f"{name} needs the shape of the images: {n_features} is not a square number. "
-                f"Give it as {name}(shape=(height, width))."
+                f"Give it as {name}(shape=(height, width)){in_colours}."
             )
         return side, side, 1
     sides = tuple(shape) if np.ndim(shape) == 1 else ()
@@ -250,8 +253,52 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     return int(height), int(width), int(channels)
 
 
+def _some_of(X: Any) -> Any:
+    """Return a few samples, spread over all of them."""
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))]
+
+
+def likely_sides(X: Any) -> tuple[int, int] | None:
+    """Return height and width that suit pictures clearly better than the square that rows of X would make, or None.
+
+    In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
+    has a minimum where w is the width.
+    """
+    rows, m = _some_of(X), X.shape[1]
+    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
+
+    def step(w: int) -> float:
+        return float(np.mean((rows[:, w:] - rows[:, :-w]) ** 2))
+
+    side = math.isqrt(m)
+    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= _PLAIN]
+    if not widths:
+        return None
+    found = min(widths, key=step)
+    aside = max(1, found // 4)
+    beside = min(step(found - aside), step(found + aside))
+    return (m // found, found) if step(found) < min(_UNLIKE * step(side), beside) else None
+
+
+class _Pictures(Views):
+    """Views of pictures whose shape may be left open: then they are taken to be square."""
+
+    shape: tuple[int, ...] | None
+
+    def bind(self, X: Any, unit: bool = True) -> Bound:
+        """Return these views for samples such as the rows of X, which are warned of where they do not look square."""
+        bound, sides = super().bind(X, unit), likely_sides(X) if self.shape is None else None
+        if sides is not None:
+            name, side = type(self).__name__, math.isqrt(X.shape[1])
+            warn(
+                f"{name} reads rows of {X.shape[1]} numbers as {side} x {side} pixels, but they look like {sides[0]} x "
+                f"{sides[1]}: give {name}(shape={sides}), or shape=({side}, {side}) if they are square."
+            )
+        return bound
+
+
 @dataclass(frozen=True)
-class Shifts(Views):
+class Shifts(_Pictures):
     """Pictures moved by up to ``pixels`` pixels in eight directions; zeros move in.
 
     The codes of a picture and of its copies are averaged. A picture has 1 + 8 · ``pixels`` views, and coding takes so
@@ -318,7 +365,7 @@ def _moved(place: Array, down: int, right: int) -> sp.csr_array:
 
 
 @dataclass(frozen=True)
-class Patches(Views):
+class Patches(_Pictures):
     """Patches of images, their codes pooled in a grid of cells.
 
     Each patch loses its mean and is divided by its norm plus a share ``contrast`` of the root mean square norm. The
@@ -342,7 +389,8 @@ class Patches(Views):
     root : bool, default=True
         Take the square root of pooled codes and scale rows to unit norm.
     shape : (int, int) or (int, int, int), optional
-        Height, width and channels of the images. By default they are square and grey.
+        Height, width and channels of the images. By default they are square and grey: 256 numbers are 16 × 16 pixels.
+        Where they look like other sides, fit warns. ``grid(n_features)`` tells the sides in use.
 
     Examples
     --------

@@ -53,6 +53,8 @@ class Dataset:
         Samples as they were read, where ``X`` was prepared for a model; of photographs the digests of their files.
     files : tuple of Path, optional
         The files of photographs, whose features the rows are.
+    coloured : bool, default=False
+        Whether these are grey values of pictures that have colours.
 
     """
 
@@ -66,6 +68,7 @@ class Dataset:
     features: str = ""
     rows: Array | None = None
     files: tuple[pathlib.Path, ...] | None = None
+    coloured: bool = False
 
     @property
     def _read(self) -> Array:

@@ -18,7 +18,7 @@ from ..images.reading import UnreadableImageError, read_levels
 from ..messages import warn
 from ..parallel import Threads
 from .dataset import DataError, Dataset, readable
-from .readers import pictures_with_classes, say_unreadable
+from .readers import pictures_with_classes, say_unreadable, some_coloured
 from .terminal import Terminal
 
 Array = NDArray[Any]
@@ -115,7 +115,8 @@ class Pictures:
         """Return the rows of these pictures with what is known of them; equal files are equal samples."""
         digests = [hashlib.blake2b(file.read_bytes(), digest_size=16).digest() for file in self.files]
         marks = np.array([np.frombuffer(digest, np.uint8) for digest in digests])
-        return Dataset(X, self.y, names=self.names, source=self.source, rows=marks, files=self.files)
+        return Dataset(X, self.y, names=self.names, source=self.source, rows=marks, files=self.files,
+                       coloured=some_coloured(self.files))  # fmt: skip
 
 
 def look_at(path: pathlib.Path, *, skip: bool, n_jobs: int | None, classes: bool = True, least: int = 0) -> Pictures:

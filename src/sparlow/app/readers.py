@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import TooLargeError, check_zip
-from ..images.reading import SUFFIXES, UnreadableImageError, class_of, find_pictures, is_picture, read_levels, resized
+from ..images.reading import (
+    SUFFIXES,
+    UnreadableImageError,
+    class_of,
+    find_pictures,
+    has_colours,
+    is_picture,
+    read_levels,
+    resized,
+)
 from ..messages import warn
 from ..parallel import Threads
 from .dataset import DataError, Dataset, ReadOptions, ending_of, labels_and_missing, read_labels, readable
@@ -27,6 +36,7 @@ _SAMPLE_KEYS = ("X", "images", "data", "x")
 _LABEL_KEYS = ("y", "labels", "label", "target", "targets")
 _SQUEEZE = 0.02  # a change of proportions up to this share is not reported
 _LARGE = 128 * 128  # pixels
+_LOOKS = 10  # pictures that are looked at for colours
 _FEATURES = "photographs of things and places are better described by sparlow features first"
 _PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "new"}
 
@@ -145,8 +155,15 @@ def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:
     return replace(found, y=labels, bare=bare)
 
 
+def _dataset(values: Array, path: pathlib.Path, size: tuple[int, int] | None, **known: Any) -> Dataset:
+    """Return samples from an array (n, m), (n, h, w) or (n, h, w, 3); bytes become grey values."""
+    X, shape = _as_rows(values, path, size)
+    coloured = values.ndim == 4 and values.shape[-1] > 1 and bool(np.any(np.ptp(values[..., :3], axis=-1) > 0))
+    return Dataset(X, shape=shape, coloured=coloured, **known)
+
+
 def _as_rows(values: Array, path: pathlib.Path, size: tuple[int, int] | None) -> tuple[Array, tuple[int, int] | None]:
-    """Return rows and the shape of images from (n, m), (n, h, w) or (n, h, w, 3); bytes become grey values."""
+    """Return rows, and the shape of images."""
     if values.dtype.kind not in "buif":
         raise DataError(f"{path}: samples must be numbers, got an array of {values.dtype}.")
     X = (
@@ -173,8 +190,7 @@ def _as_rows(values: Array, path: pathlib.Path, size: tuple[int, int] | None) ->
 
 def _read_npy(path: pathlib.Path, how: ReadOptions) -> Dataset:
     """Read an array of rows or images."""
-    X, shape = _as_rows(np.load(path, allow_pickle=False), path, how.size)
-    return Dataset(X, shape=shape)
+    return _dataset(np.load(path, allow_pickle=False), path, how.size)
 
 
 def _read_npz(path: pathlib.Path, how: ReadOptions) -> Dataset:
@@ -187,9 +203,8 @@ def _read_npz(path: pathlib.Path, how: ReadOptions) -> Dataset:
             size = tuple(int(side) for side in np.ravel(arrays["shape"]))  # type: ignore[assignment]
         values, y = _npz_arrays(arrays, keys, path, how.part)
         names, features = _npz_words(arrays, "names", keys), _npz_words(arrays, "features", keys)
-    X, shape = _as_rows(values, path, size)
-    named = tuple(names.tolist()) if names.shape == (len(X),) else None
-    return Dataset(X, y, shape, names=named, features=str(features) if features.ndim == 0 else "")
+    named = tuple(names.tolist()) if names.shape == (len(values),) else None
+    return _dataset(values, path, size, y=y, names=named, features=str(features) if features.ndim == 0 else "")
 
 
 def _npz_words(arrays: Any, key: str, keys: list[str]) -> Array:
@@ -267,7 +282,13 @@ def _read_pictures(path: pathlib.Path, how: ReadOptions) -> Dataset:
     folder = path if path.is_dir() else path.parent
     names = tuple(readable(file.relative_to(folder).as_posix()) for file in files)
     X = np.array([picture.levels.ravel() / float(picture.white) for picture in pictures])
-    return Dataset(X, np.array(classes) if any(classes) else None, size, names=names)
+    y = np.array(classes) if any(classes) else None
+    return Dataset(X, y, size, names=names, coloured=some_coloured(files))
+
+
+def some_coloured(files: Sequence[pathlib.Path]) -> bool:
+    """Return whether some of the pictures have colours; a few of them are looked at."""
+    return any(map(has_colours, files[:: max(1, len(files) // _LOOKS)]))
 
 
 class _Picture(NamedTuple):

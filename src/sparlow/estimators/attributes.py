@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..views import Bound
+from ..views import Bound, Patches, Shifts, image_sides
 
 
 def features_of(model: Any) -> str:
@@ -18,11 +18,19 @@ def features_of(model: Any) -> str:
     return "codes and samples" if samples else "codes"
 
 
+def _sides(model: Any) -> str:
+    """Return the sides of pictures that the views of a model take samples for, in words."""
+    if not isinstance(model.views, (Patches, Shifts)):
+        return ""
+    height, width, channels = image_sides("", model.views.shape, model.n_features_in_)
+    return f", read as {height} × {width} pixels" + " in colours" * (channels > 1)
+
+
 def table_of_numbers(model: Any) -> str:
     """Return the numbers of a fitted model as an HTML table."""
     held = model.__dict__.get("spectrum_", {"held_out": np.empty(0)})["held_out"]
     numbers = {
-        "training samples": f"{len(model.embedding_)} of {model.n_features_in_} numbers",
+        "training samples": f"{len(model.embedding_)} of {model.n_features_in_} numbers{_sides(model)}",
         "atoms": f"{model.n_atoms_}",
         "components": f"{model.n_components_}",
         "prior": f"{model.prior_}",

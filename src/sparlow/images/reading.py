@@ -27,6 +27,9 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's co
 _ORIENTATION = 0x0112  # the EXIF tag
 _DARK = 4095  # the most that twelve bits hold
 _WAYS = {"P": "RGBA", "PA": "RGBA", "La": "LA", "LAB": "RGB"}  # modes without a direct conversion to grey
+_GRAY = ("1", "L", "LA", "La", "I", "F")  # modes without colours
+_GLANCE = 64  # pixels a side at which a picture is looked at for colours
+_TINGE = 16  # of 255: smaller differences of the channels are noise of compression
 _LOBES = 3  # of the Lanczos kernel
 _loading = threading.Lock()  # Pillow loads an image in place, which two threads must not do to the same one
 
@@ -95,6 +98,18 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
                 # decode large files at a fraction of their size, no smaller than asked
                 opened.draft("L", (max_side, max_side))
             return _picture_levels(opened, max_side, pil, name_of(image))
+
+
+def has_colours(image: Any) -> bool:
+    """Return whether a picture file has colours that can be seen, so that its grey values leave something out."""
+    pil = _pillow()
+    with _named(image), pil.open(io.BytesIO(file_bytes(image))) as opened:
+        if opened.mode in _GRAY or opened.mode.startswith("I;16"):
+            return False
+        opened.draft("RGB", (_GLANCE, _GLANCE))
+        picture = opened.convert(_WAYS.get(opened.mode, opened.mode)).convert("RGB")
+        picture.thumbnail((_GLANCE, _GLANCE))
+        return bool(np.ptp(np.asarray(picture).astype(int), axis=2).max() > _TINGE)
 
 
 def resized(levels: Array, shape: tuple[int, int]) -> Array:

@@ -32,7 +32,7 @@ from ..photographs import Pictures, Recipe, describe
 from ..photographs import learn as learn_features
 from ..saved import SavedModel, read_data, read_labels_of, read_model, standardizer
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
-from .fit import check_labelled, mixed, photographs, wants_encoding
+from .fit import check_labelled, mixed, photographs, tell_of_colours, wants_encoding
 
 Array = NDArray[Any]
 
@@ -173,6 +173,7 @@ def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -
     if pictures is not None:
         dataset = read_labels_of(arguments, pictures.dataset(np.ones((len(pictures.files), 1))))
         check_labelled(model, dataset)
+        tell_of_colours(dataset, terminal)
         run = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
         return _Folded(_classes(dataset), pictures, run=run)
     if wants_encoding(arguments):
@@ -183,6 +184,7 @@ def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -
     dataset = read_data(arguments, arguments.data, terminal=terminal)
     model.set_params(views=views_of(arguments, dataset))
     check_labelled(model, dataset)
+    tell_of_colours(dataset, terminal)
     return _Folded(_classes(dataset), dataset, standardizer(arguments, dataset, terminal))
 
 

@@ -82,6 +82,7 @@ def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     dataset, before, anew = prepared(arguments, terminal, start)
     model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
+    tell_of_colours(dataset, terminal)
     terminal.note(describe_samples(dataset))
     began = time.perf_counter()
     with InterruptGuard(terminal) as interrupts:
@@ -223,6 +224,15 @@ def learn_with_progress(model: SparLow, dataset: Dataset, terminal: Terminal, in
             raise UserError(str(error), WORK_FAILED) from error
         finally:
             model.set_callbacks()
+
+
+def tell_of_colours(dataset: Dataset, terminal: Terminal) -> None:
+    """Say that pictures have colours, which are not learned from, and how they can be."""
+    if dataset.coloured:
+        how = (
+            "" if dataset.shape is None else "; in Python, Patches(shape=({}, {}, 3)) keeps them".format(*dataset.shape)
+        )
+        terminal.tell(f"the colours of the pictures are left out: they are read in grey{how}")
 
 
 def check_labelled(model: SparLow, dataset: Dataset) -> None:
