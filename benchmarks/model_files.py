@@ -71,7 +71,7 @@ def originals(folder: pathlib.Path) -> list[pathlib.Path]:
     }
     for kind in (SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, SSPIC, LapRLS):
         options = {} if kind is LapRLS else {"n_atoms": 20, "random_state": 0}
-        made[kind.__name__] = make_pipeline(StandardScaler(), kind(**options))
+        made[kind.__name__] = kind(**options)
     for coding in ("llc", "hard", "sparse", "laplacian"):
         book = Codebook(8, coding, n_neighbors=3, n_templates=8, random_state=0)
         made[f"pictures {coding}"] = make_pipeline(DenseSIFT(), book, SpatialPyramid((1, 2)), PrincipalComponents(2))

@@ -1,6 +1,8 @@
 """Models in files: the same after a round trip, and nothing but models is read."""
 
+import copy
 import pickle
+import warnings
 import zipfile
 
 import joblib
@@ -8,17 +10,18 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.decomposition import TruncatedSVD
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import sparlow
-from sparlow import DictionaryLearner, SparLow, TraceQuotient
+from sparlow import DictionaryLearner, SparLow, TraceQuotient, classifiers
+from sparlow.app import main
 from sparlow.classifiers import SRC
 from sparlow.estimators import OnStep
-from sparlow.images import Codebook, DenseSIFT, SpatialPyramid
+from sparlow.images import Codebook, DenseSIFT, Scattering, SpatialPyramid
 from sparlow.models import ModelFile, ModelFileError, load, load_file, save
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.solvers import EarlyStopping, Solver
@@ -82,6 +85,47 @@ def test_other_models_priors_and_labels_come_back(tmp_path):
     for model in (TraceQuotient("lda").fit(X, Y), DictionaryLearner(10, random_state=0).fit(X)):
         save(model, path)
         np.testing.assert_array_equal(np.asarray(load(path).transform(X).sum()), np.asarray(model.transform(X).sum()))
+
+
+@pytest.mark.parametrize("kind", classifiers.__all__)
+def test_classifiers_come_back_alone(kind, tmp_path):
+    model = getattr(classifiers, kind)()
+    words = np.array(["ant", "bee", "cat", "dog"])[Y]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.set_params(**{name: 0 for name in model.get_params() if name == "random_state"}).fit(X, words)
+    save(model, tmp_path / "m.sparlow")
+    again = load(tmp_path / "m.sparlow")
+    assert type(again) is type(model)
+    assert again.classes_.tolist() == model.classes_.tolist()
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), rtol=0, atol=1e-12)
+    assert main(["predict", str(tmp_path / "m.sparlow"), str(tmp_path)]) == 2
+    with pytest.raises(ValueError, match="not fitted"):
+        save(getattr(classifiers, kind)(), tmp_path / "m.sparlow")
+
+
+@pytest.mark.parametrize("kind", classifiers.__all__)
+def test_a_forged_classifier_is_refused(kind, tmp_path):
+    model = getattr(classifiers, kind)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    arrays = [name for name, value in vars(model).items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
+    assert arrays
+    for name in arrays:
+        forged = copy.copy(model)
+        setattr(forged, name, np.full_like(getattr(model, name), np.nan))
+        save(forged, tmp_path / "m.sparlow")
+        with pytest.raises(ModelFileError, match=rf"{name} of {kind} holds numbers that are not finite"):
+            load(tmp_path / "m.sparlow")
+
+
+def test_steps_from_pictures_to_rows_come_back_alone(tmp_path):
+    images = np.stack([cases.stripes(kind, 0)[:16, :16] for kind in range(3)]).astype(np.uint8)
+    scattering = Scattering(2, 4).fit(images)
+    save(scattering, tmp_path / "m.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "m.sparlow").transform(images), scattering.transform(images))
 
 
 def test_what_is_kept_beside_the_model_comes_back(tmp_path):
@@ -227,7 +271,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_only_fitted_models_are_saved_and_nothing_is_left_half_done(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not fitted"):
         save(SparLow(), tmp_path / "m.sparlow")
-    with pytest.raises(TypeError, match="SparLow, TraceQuotient"):
+    with pytest.raises(
+        TypeError, match=r"SparLow, TraceQuotient.*a classifier or step of sparlow, or a Pipeline, got nd"
+    ):
         save(X, tmp_path / "m.sparlow")
     save(fitted(), tmp_path / "m.sparlow")
     before = (tmp_path / "m.sparlow").read_bytes()

@@ -44,6 +44,7 @@ Array = NDArray[Any]
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 3"
 ESTIMATORS = (SparLow, TraceQuotient, DictionaryLearner, Pipeline)
+_SAVABLE = "one of SparLow, TraceQuotient, DictionaryLearner, a classifier or step of sparlow, or a Pipeline"
 TRUSTED = (
     *ESTIMATORS,
     Labels,
@@ -92,7 +93,7 @@ class ModelFile:
 
     Parameters
     ----------
-    model : SparLow, TraceQuotient, DictionaryLearner or Pipeline
+    model : estimator or Pipeline
         Fitted.
     image_shape : (int, int), optional
         Height and width, if the samples are images.
@@ -148,17 +149,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : SparLow, TraceQuotient, DictionaryLearner, Pipeline or ModelFile
-        Fitted. Steps of a pipeline are the library's, also those of ``sparlow.images``, and most of scikit-learn's; a
-        warning names those that :func:`load` must be told to trust.
+    model : estimator, Pipeline or ModelFile
+        A fitted estimator of the library, also those of ``sparlow.classifiers`` and ``sparlow.images``. Steps of a
+        pipeline are these and most of scikit-learn's; a warning names those that :func:`load` must be told to trust.
     path : path
         The file to write; ``.sparlow`` is the usual ending.
 
     """
     held = model if isinstance(model, ModelFile) else ModelFile(model)
-    if not isinstance(held.model, ESTIMATORS):
+    if not _is_savable(held.model):
         best = " Save its best_estimator_." if hasattr(held.model, "best_estimator_") else ""
-        raise TypeError(f"model must be one of {_names(ESTIMATORS)}, got {type(held.model).__name__}.{best}")
+        raise TypeError(f"model must be {_SAVABLE}, got {type(held.model).__name__}.{best}")
     _check_fitted(held.model)
     held = dataclasses.replace(held, model=_portable(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}
@@ -319,6 +320,11 @@ def _estimators_of_the_library() -> tuple[type, ...]:
     )
 
 
+def _is_savable(model: Any) -> bool:
+    """Return whether a file may hold a model: an estimator of the library, or a pipeline."""
+    return isinstance(model, BaseEstimator) and isinstance(model, (*ESTIMATORS, *_estimators_of_the_library()))
+
+
 def _make_sound(part: Any) -> None:
     """Refuse numbers from a file that would lead a compiled loop astray; search trees are grown anew."""
     if isinstance(part, (list, tuple, dict)):
@@ -419,8 +425,8 @@ def _checked(content: Any, path: pathlib.Path) -> ModelFile:
         _check_beside(held)
     except (KeyError, TypeError, ValueError, NotFittedError) as error:
         raise ModelFileError(f"{path} is damaged: {_brief(error)}.") from error
-    if not isinstance(held.model, ESTIMATORS):
-        raise ModelFileError(f"{path} holds a {type(held.model).__name__}, expected one of {_names(ESTIMATORS)}.")
+    if not _is_savable(held.model):
+        raise ModelFileError(f"{path} holds a {type(held.model).__name__}, expected {_SAVABLE}.")
     return held
 
 
@@ -437,11 +443,6 @@ def _check_beside(held: ModelFile) -> None:
         raise ValueError("feature_names must be words")
     if not isinstance(held.data, dict) or not isinstance(held.version, str):
         raise ValueError("data must be a dictionary, and version a word")
-
-
-def _names(kinds: Iterable[type]) -> str:
-    """Return the names of types, for a message about a model file."""
-    return ", ".join(kind.__name__ for kind in kinds)
 
 
 def _brief(error: Exception) -> str:
