@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from sparlow import SparLow, TraceQuotient, encode
 from sparlow.criteria import LAP, Criterion, Quotient
-from sparlow.graphs import centring
+from sparlow.graphs import between_classes, centring, within_classes
 from sparlow.priors import ElasticNet, KLDivergence
 from tests import cases
 from tests.digits import UNIT, X_NEW, X, Y, labels_for, plain, small
@@ -298,3 +298,43 @@ class _Wrong(Criterion):
 def test_criteria_that_cannot_be(build, made, error, said):
     with pytest.raises(error, match=said):
         build(_Wrong(made), n_components=2).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "said"),
+    [
+        (
+            "supervision",
+            "classes",
+            r'must be "none" .*, "full" or "semi" .*, such as supervision = "full"; got .classes',
+        ),
+        ("supervision", None, 'must be .*, such as supervision = "full"; got None'),
+        ("targets", "yes", "must be True or False, such as targets = True; got 'yes'"),
+        ("weighted", 1, "must be True or False"),
+        ("neighbours", None, "must be True or False"),
+        ("mild_prior", 0, "must be True or False"),
+        ("fewest_per_class", "two", "must be a number, not negative, such as fewest_per_class = 2; got 'two'"),
+        ("proximity", None, "must be a number, not negative, such as proximity = 300.0; got None"),
+        ("usual_shrinkage", -1.0, "must be a number, not negative"),
+        ("bind", lambda self, X, y: None, r"must be defined as bind\(self, X, y=None, n_jobs=None\): too many"),
+    ],
+)
+def test_class_attributes_of_an_own_criterion_are_named(attribute, value, said):
+    with pytest.raises(TypeError, match=f"^{attribute} of Own {said}"):
+        type("Own", (Criterion,), {"bind": lambda self, X, y=None, n_jobs=None: None, attribute: value})
+
+
+class _Unsaid(Criterion):
+    """A criterion of labels that does not say so."""
+
+    def bind(self, X, y=None, n_jobs=None):
+        return Quotient(between_classes(y), within_classes(y))
+
+
+@pytest.mark.parametrize("build", [plain, TraceQuotient], ids=["SparLow", "TraceQuotient"])
+def test_an_own_criterion_that_forgets_to_ask_for_labels_is_told(build):
+    said = (
+        r'_Unsaid.bind failed: .* given y=None, as supervision of _Unsaid is "none".*supervision = "full" in the class'
+    )
+    with pytest.raises(TypeError, match=said):
+        build(_Unsaid(), n_components=2).fit(X, Y)

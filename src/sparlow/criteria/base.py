@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,7 +19,22 @@ from .quotient import Quotient
 
 Array = NDArray[Any]
 
-_SUPERVISION = ("none", "full", "semi")
+_LEVELS = '"none" (bind gets no labels), "full" or "semi" (-1 marks unlabelled samples), such as supervision = "full"'
+_SWITCHES = ("targets", "mild_prior", "neighbours", "weighted")
+_NUMBERS = {"proximity": 300.0, "usual_shrinkage": 0.1, "fewest_per_class": 2}  # with examples
+
+
+def _expected_of(cls: Any) -> dict[str, str]:
+    """Return the class attributes of a criterion that are wrong, and what they may be."""
+    found = {} if cls.supervision in ("none", "full", "semi") else {"supervision": _LEVELS}
+    for name in _SWITCHES:
+        if not isinstance(getattr(cls, name), bool):
+            found[name] = f"True or False, such as {name} = True"
+    for name, example in _NUMBERS.items():
+        value = getattr(cls, name)
+        if not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
+            found[name] = f"a number, not negative, such as {name} = {example}"
+    return found
 
 
 def count(default: int | None = None) -> Any:
@@ -86,10 +102,13 @@ class Criterion(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.supervision not in _SUPERVISION:
-            raise TypeError(
-                f"supervision of {cls.__name__} must be one of {', '.join(_SUPERVISION)}, got {cls.supervision!r}."
-            )
+        for name, expected in _expected_of(cls).items():
+            raise TypeError(f"{name} of {cls.__name__} must be {expected}; got {getattr(cls, name)!r}.")
+        try:
+            inspect.signature(cls.bind).bind(None, "X", "y", "n_jobs")
+        except TypeError as error:
+            usual = "bind(self, X, y=None, n_jobs=None)"
+            raise TypeError(f"bind of {cls.__name__} must be defined as {usual}: {error}.") from error
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -120,8 +139,16 @@ def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | Non
     options: dict[str, Any] = {}
     if labels.weights is not None:
         options["sample_weight"] = labels.weights / labels.weights.mean()
-    quotient = criterion.bind(X, labels.bound, n_jobs, **options)
     name = f"{type(criterion).__name__}.bind"
+    try:
+        quotient = criterion.bind(X, labels.bound, n_jobs, **options)
+    except (TypeError, AttributeError, IndexError) as error:
+        if criterion.supervision != "none":
+            raise
+        raise TypeError(
+            f'{name} failed: {error}. It was given y=None, as supervision of {type(criterion).__name__} is "none". If '
+            'it needs labels, write supervision = "full" in the class, or "semi" where -1 marks unlabelled samples.'
+        ) from error
     if not isinstance(quotient, Quotient):
         raise TypeError(f"{name} must return a Quotient(above, below), got {type(quotient).__name__}.")
     for structure in (quotient.above, quotient.below):
