@@ -3,6 +3,7 @@
 import csv
 import functools
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sparlow import SparLow, load, save
 from sparlow.app import main
 from sparlow.app.commands import evaluate, fit
-from sparlow.app.photographs import Recipe
+from sparlow.app.photographs import Recipe, learn
 from sparlow.images import fisher_features, pyramid_features
 from sparlow.models import load_file
 from sparlow.views import Patches
@@ -46,6 +47,20 @@ def photographs(tmp_path_factory):
             patch.setattr(command, "Recipe", functools.partial(Recipe, words=4))
         assert main(["fit", str(path / "old"), "-o", str(path / "m.sparlow"), *BRIEF]) == 0
         yield path
+
+
+def test_seconds_are_those_of_features_and_model(photographs, tmp_path, capsys, monkeypatch):
+    def slow(*given, **options):
+        time.sleep(0.7)
+        return learn(*given, **options)
+
+    for command in (fit, evaluate):
+        monkeypatch.setattr(command, "learn_features", slow)
+    code, told, _ = run(capsys, "fit", photographs / "old", "-o", tmp_path / "m", "--no-likeness", *BRIEF)
+    assert (code, told["seconds"] > 0.7) == (0, True)
+    words = ["--folds", "2", "--classifiers", "1NN", "--rivals", *BRIEF]
+    code, told, _ = run(capsys, "evaluate", photographs / "old", *words)
+    assert (code, [row["fit_seconds"] > 0.7 for row in told["methods"]]) == (0, [True] * 4)
 
 
 def test_colours_that_are_left_out_are_spoken_of(tmp_path, capsys):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -157,14 +158,18 @@ class _Folded:
     frame: Any = None  # what it scales and encodes, in place of the rows of the dataset
     run: dict[str, Any] = field(default_factory=dict)  # threads and progress
 
-    def parts(self, train: Array, held: Array) -> tuple[Array, Array]:
-        """Return samples to learn from and samples to judge by; nothing is learned from the latter."""
+    def parts(self, train: Array, held: Array) -> tuple[Array, Array, float]:
+        """Return samples to learn from, samples to judge by, of which nothing is learned, and seconds of learning."""
+        began = time.perf_counter()
         if isinstance(self.whole, Pictures):
             features = learn_features(self.whole.take(train), Recipe(), **self.run)
-            return features.X, describe(self.whole.take(held), features.pipeline, **self.run)
+            seconds = time.perf_counter() - began
+            return features.X, describe(self.whole.take(held), features.pipeline, **self.run), seconds
         rows = self.whole.X if self.frame is None else self.frame.iloc
         X, X_new = rows[train], rows[held]
-        return (X, X_new) if self.scaler is None else (self.scaler.fit_transform(X), self.scaler.transform(X_new))
+        if self.scaler is not None:
+            X, X_new = self.scaler.fit_transform(X), self.scaler.transform(X_new)
+        return X, X_new, time.perf_counter() - began
 
 
 def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -> _Folded:
@@ -212,14 +217,14 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple
             for _, test in folds(y[known], arguments.folds, arguments.seed):
                 held = known[test]
                 train = np.setdiff1d(np.arange(n), held)
-                X, X_new = data.parts(train, held)
+                X, X_new, seconds = data.parts(train, held)
                 fold = (X, y[train], X_new, y[held])
                 if arguments.rivals:
                     found = list(compare({name: model}, *fold, arguments.classifiers))
                 else:
                     found = [learn_and_judge(name, model, *fold, arguments.classifiers)]
                 for row in found:
-                    parts.setdefault(row.name, []).append(row)
+                    parts.setdefault(row.name, []).append(replace(row, fit_seconds=row.fit_seconds + seconds))
                 step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
     except (ValueError, TypeError) as error:
         raise UserError(str(error), WORK_FAILED) from error

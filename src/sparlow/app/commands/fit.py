@@ -79,12 +79,12 @@ def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     skops_io()  # said before learning where it is missing
     start = None if arguments.start is None else read_model(arguments.start)
     model = build_model(arguments, start)
+    began = time.perf_counter()  # features of photographs are learned, too
     dataset, before, anew = prepared(arguments, terminal, start)
     model.set_params(views=_views(arguments, dataset, start, terminal))
     check_labelled(model, dataset)
     tell_of_colours(dataset, terminal)
     terminal.note(describe_samples(dataset))
-    began = time.perf_counter()
     with InterruptGuard(terminal) as interrupts:
         with on_cluster(arguments.scheduler, dataset, arguments.data) as samples:
             learn_with_progress(model, samples, terminal, interrupts)
