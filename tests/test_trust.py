@@ -445,7 +445,8 @@ OUT_OF_RANGE = {
 def save_unchecked(model, path):
     """Save a model that is not sound, which a copy would notice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SparLow, "__setstate__", BaseEstimator.__setstate__)
+        for kind in (SparLow, TraceQuotient):
+            patch.setattr(kind, "__setstate__", BaseEstimator.__setstate__)
         save(model, path)
 
 
@@ -473,6 +474,11 @@ def test_labels_priors_and_views_out_of_range_are_refused(tmp_path):
         save_unchecked(model, path)
         with pytest.raises(ModelFileError, match="damaged"):
             load(path)
+    classical = TraceQuotient("lda").fit(X, Y)
+    classical._training.y[0] = 10**9  # probabilities of so many classes would fill the memory
+    save_unchecked(classical, path)
+    with pytest.raises(ModelFileError, match="labels of the training samples do not fit the classes"):
+        load(path)
     for other, name in ((TraceQuotient("lda").fit(X, Y), "projection_"), (DictionaryLearner(10).fit(X), "dictionary_")):
         setattr(other, name, np.ones((7, 7)))
         save(other, path)
@@ -608,9 +614,10 @@ def test_classifiers_out_of_range_are_refused(kind, tmp_path):
     ]:
         other = make_pipeline(chain[0], copy.copy(chain[-1]))
         setattr(other[-1], name, wrong)
-        save(other, path)
-        with pytest.raises(ModelFileError, match="damaged"):
-            load(path)
+        for made in (other, other[-1]):
+            save(made, path)
+            with pytest.raises(ModelFileError, match="damaged"):
+                load(path)
     if kind is SSPIC:
         chain[-1].kappa_ = chain[-1].kappa_[:, :3]
         save(chain, path)

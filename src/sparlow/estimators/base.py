@@ -168,6 +168,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def _voters(self) -> Neighbours:
         """Return the labelled training samples that vote in predictions."""
         points, y, known = self.embedding_, self._training.y, self._training.y >= 0
+        if y.max() >= len(self.classes_):  # as a forged file may have it; an array of so many classes would be huge
+            raise ValueError("The labels of the training samples do not fit the classes.")
         if not known.all():
             points, y = points[known], y[known]
         votes = self.__dict__.get("_votes")
