@@ -163,7 +163,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="scale columns to mean 0 and variance 1; by default where columns differ in scale",
     )
-    group.add_argument("--criterion", choices=list(CRITERIA), default="lda", help="default: lda")
+    group.add_argument(
+        "--criterion",
+        choices=list(CRITERIA),
+        default="lda",
+        help="what the embedding is to do: lda and mfa tell classes apart, sda and slap (or smfa) also where labels "
+        "are missing, mvr and smvr predict numbers, pca, lle and lap need no labels; default: lda",
+    )
     group.add_argument(
         "--set",
         type=setting,
@@ -173,9 +179,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="a parameter of the criterion, such as k_within=30 for mfa",
     )
     group.add_argument(
-        "--n-components", type=whole_number(1), metavar="L", help="numbers per sample; default: classes - 1"
+        "--n-components",
+        type=whole_number(1),
+        metavar="L",
+        help="numbers per sample; default: classes - 1, or more where held-out samples say so; without classes up to 48",
     )
-    group.add_argument("--n-atoms", type=whole_number(1), metavar="R", help="atoms of the dictionary")
+    group.add_argument(
+        "--n-atoms", type=whole_number(1), metavar="R", help="atoms of the dictionary; default: chosen from the data"
+    )
     group.add_argument(
         "--max-iter", type=whole_number(0), default=10, metavar="N", help="steps of joint learning; default: 10"
     )
@@ -187,13 +198,20 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--validation-fraction", type=fraction, metavar="SHARE", help="the share that is held out; default: a third"
     )
-    group.add_argument("--seed", type=SEED, default=0, help="default: 0")
+    group.add_argument("--seed", type=SEED, default=0, help="of what is drawn at random; default: 0")
     finer = parser.add_argument_group("finer points of the model")
-    finer.add_argument("--l1", type=float, help="sparsity of the codes")
+    finer.add_argument(
+        "--l1",
+        type=float,
+        help="sparsity of the codes: the larger, the fewer atoms for a sample; default: chosen from the data",
+    )
     finer.add_argument("--l2", type=float, help="the other weight of the elastic net, with --l1; default: 0.2")
     finer.add_argument("--positive", action="store_true", help="codes are not negative, with --l1")
     finer.add_argument(
-        "--dictionary", choices=["auto", *sorted(LEARNERS)], default="auto", help="the first one; default: ksvd"
+        "--dictionary",
+        choices=["auto", *sorted(LEARNERS)],
+        default="auto",
+        help="how the first dictionary is learned; default: auto, which is ksvd, and online for patches",
     )
     finer.add_argument(
         "--from",
@@ -201,12 +219,34 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="start from the dictionary of a saved model, which alone is taken from it",
     )
-    finer.add_argument("--shrinkage", type=nonnegative_number, help="default: 0.1, and 10 for lap and lle")
-    finer.add_argument("--mu-coherence", type=nonnegative_number, default=0.0, help="default: 0")
-    finer.add_argument("--mu-proximity", type=nonnegative_number, help="default: what the criterion asks for")
-    finer.add_argument("--patience", type=whole_number(1), metavar="N", help="steps without a better score; default: 4")
     finer.add_argument(
-        "--refresh-every", type=whole_number(1), default=2, metavar="N", help="steps between balancings of pairs"
+        "--shrinkage",
+        type=nonnegative_number,
+        metavar="WEIGHT",
+        help="ridge of the quotient's denominator, in units of its mean diagonal; default: 0.1, and 10 for lap and lle",
+    )
+    finer.add_argument(
+        "--mu-coherence",
+        type=nonnegative_number,
+        default=0.0,
+        metavar="WEIGHT",
+        help="keep atoms unlike each other; default: 0",
+    )
+    finer.add_argument(
+        "--mu-proximity",
+        type=nonnegative_number,
+        metavar="WEIGHT",
+        help="keep atoms near the first dictionary; default: what the criterion asks for",
+    )
+    finer.add_argument(
+        "--patience", type=whole_number(1), metavar="N", help="end after N steps without a better score; default: 4"
+    )
+    finer.add_argument(
+        "--refresh-every",
+        type=whole_number(1),
+        default=2,
+        metavar="N",
+        help="weigh pairs of classes anew after every N steps; default: 2",
     )
     finer.add_argument(
         "--shifts",
@@ -214,10 +254,24 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="PIXELS",
         help="average the codes of each picture and of its copies moved by up to so many pixels, in eight directions",
     )
-    finer.add_argument("--solver", choices=list(SOLVERS), default="eliminate", help="default: eliminate")
-    finer.add_argument("--tol", type=nonnegative_number, default=1e-5, help="default: 1e-5")
     finer.add_argument(
-        "--normalize", action=argparse.BooleanOptionalAction, help="scale samples to unit norm; by default they are"
+        "--solver",
+        choices=list(SOLVERS),
+        default="eliminate",
+        help="how steps are made: eliminate takes the best projection for each dictionary, joint moves both as in the "
+        "paper, online learns from batches; default: eliminate",
+    )
+    finer.add_argument(
+        "--tol",
+        type=nonnegative_number,
+        default=1e-5,
+        metavar="SHARE",
+        help="end where the objective rises by less than this share in two steps; default: 1e-5",
+    )
+    finer.add_argument(
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="scale samples to unit norm; by default they are, unless columns of a table are scaled instead",
     )
     finer.add_argument(
         "--embedding",

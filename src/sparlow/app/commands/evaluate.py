@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
     parser.add_argument("data", metavar="DATA", help="samples with labels")
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
-                        help=f"beside predict: of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+                        help=f"what judges the embedding: {', '.join(CLASSIFIERS)} or both; default: both")  # fmt: skip
     parser.add_argument("--folds", type=whole_number(2), default=5, metavar="K", help="without MODEL; default: 5")
     parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
     add_model(parser)

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True,
                         help="judge the model beside raw values, PCA and LDA; off is faster")  # fmt: skip
     parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
-                        help=f"beside predict: of {', '.join(CLASSIFIERS)}; default: both")  # fmt: skip
+                        help=f"what judges the embedding: {', '.join(CLASSIFIERS)} or both; default: both")  # fmt: skip
     parser.add_argument(
         "--max-points", type=whole_number(2), default=10_000, metavar="N", help="most samples shown; default: 10000"
     )
