@@ -182,7 +182,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--n-components",
         type=whole_number(1),
         metavar="L",
-        help="numbers per sample; default: classes - 1, or more where held-out samples say so; without classes up to 48",
+        help="numbers per sample; default: classes - 1, more where held-out samples say so; without classes up to 48",
     )
     group.add_argument(
         "--n-atoms", type=whole_number(1), metavar="R", help="atoms of the dictionary; default: chosen from the data"
