@@ -1,11 +1,12 @@
 """Labels: what marks a sample as unlabelled, for every type that labels come in."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparlow import SparLow, TraceQuotient
 from sparlow.criteria import criterion_named
-from sparlow.labels import Labels, check_labels, is_labelled
+from sparlow.labels import Labels, check_labels, is_labelled, labels_of_batch
 from tests.digits import X, Y, small
 
 HIDDEN = np.arange(len(Y)) % 3 == 0
@@ -96,3 +97,18 @@ def test_nearly_all_can_be_held_out_of_many_classes():
     held = Labels(y, np.arange(10)).held_out(30, 0.9, np.random.RandomState(0))  # would leave three for ten classes
     assert len(held) == 20
     assert set(y[np.setdiff1d(np.arange(30), held)]) == set(range(10))
+
+
+@pytest.mark.parametrize("dtype", ["string", "Int64", "boolean", "category"])
+def test_missing_labels_of_pandas_are_no_labels(dtype):
+    values = {"string": WORDS, "category": WORDS, "boolean": Y > 4}.get(dtype, Y)
+    y = pd.Series(values).astype(dtype).mask(HIDDEN)
+    expected = np.where(HIDDEN, -1, np.unique(values, return_inverse=True)[1])
+    assert np.array_equal(check_labels(criterion_named("sda"), X, y, "SparLow").y, expected)
+    assert np.array_equal(labels_of_batch(criterion_named("lda"), X, y, None, "SparLow").y, expected)
+    with pytest.raises(
+        ValueError, match=rf"y contains NaN, None or an empty text \({HIDDEN.sum()} of {len(Y)}, first: row 0\)"
+    ):
+        check_labels(criterion_named("lda"), X, y, "SparLow")
+    model = small("sda", max_iter=0).fit(X, y)
+    assert model.score(X, y) == model.score(X[~HIDDEN], y[~HIDDEN]) > 0.9

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparlow import DictionaryLearner, SparLow, TraceQuotient
@@ -34,11 +35,30 @@ def test_every_check_of_scikit_learn_passes(name, model):
         f"check_sample_weight_equivalence_on_{kind}_data": "neighbours vote once" for kind in ("dense", "sparse")
     }
     if not cases.CRITERIA[name].weighted:
-        expected["check_sample_weights_not_overwritten"] = "the criterion refuses weights"
+        for check in ("check_sample_weights_not_overwritten", "check_classifiers_one_label_sample_weights"):
+            expected[check] = "the criterion refuses weights"
+    if cases.CRITERIA[name].supervision == "semi":
+        expected["check_classifiers_classes"] = "its labels are -1 and 1, and -1 marks unlabelled samples"
     outcomes = check_estimator(model(name, **options), expected_failed_checks=expected, on_skip=None)
     others = {outcome["check_name"] for outcome in outcomes if outcome["status"] != "passed"}
     assert others <= {"check_array_api_input", *expected}
     assert len(outcomes) > 40
+
+
+@pytest.mark.parametrize("model", [SparLow, TraceQuotient])
+@pytest.mark.parametrize("name", cases.CRITERIA)
+def test_models_of_classes_are_classifiers(name, model):
+    assert is_classifier(model(name)) == (name in ("lda", "mfa", "sda", "slap", "smfa"))
+    assert not is_regressor(model(name))
+    assert is_classifier(make_pipeline(StandardScaler(), model(cases.CRITERIA[name]))) == is_classifier(model(name))
+
+
+def test_folds_keep_classes_and_scorers_rank_them():
+    rows = np.argsort(Y, kind="stable")  # sorted by class, where folds in order would hold out whole classes
+    model = SparLow("lda", n_atoms=20, max_iter=0, random_state=0)
+    assert cross_val_score(model, X[rows], Y[rows], cv=3).min() > 0.8
+    for scoring in ("roc_auc", "average_precision", "neg_log_loss"):
+        assert cross_val_score(model, X, Y > 4, cv=3, scoring=scoring).min() > (-0.5 if "loss" in scoring else 0.9)
 
 
 @pytest.mark.slow

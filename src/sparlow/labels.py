@@ -1,7 +1,7 @@
 """Labels and targets: which samples have one, how they are numbered, and what a criterion can use.
 
-A sample is unlabelled where its label is −1 (of a signed or floating type, or among objects), None or NaN. In encoded
-labels, 0 … c − 1, it is −1.
+A sample is unlabelled where its label is −1 (of a signed or floating type, or among objects), None, NaN or the NA of
+pandas. In encoded labels, 0 … c − 1, it is −1.
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ def is_labelled(y: Array) -> Array:
 def _is_nothing(label: Any) -> bool:
     """Return whether a label is −1, None or NaN."""
     return label is None or (isinstance(label, numbers.Real) and (label != label or float(label) == UNLABELLED))
+
+
+def without_na(y: Any) -> Any:
+    """Return labels without the NA of pandas, which cannot be compared: NaN among numbers, None among words."""
+    values = np.asarray(y)
+    absent = [type(label).__name__ == "NAType" for label in values.flat] if values.dtype == object else []
+    if not any(absent):
+        return y
+    gaps = np.reshape(absent, values.shape)
+    numeric = all(isinstance(label, numbers.Real) for label in values[~gaps])
+    out = values.copy()
+    out[gaps] = np.nan if numeric else None
+    return out.astype(float) if numeric else out
 
 
 def refuse_mixture(y: Any) -> None:
@@ -157,6 +170,7 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
             "learns from labels. Criteria without labels are pca, lle and lap."
         )
     refuse_unsound(y, "y")
+    y = without_na(y)
     refuse_mixture(y)
     kind = type(criterion).__name__
     if criterion.targets and criterion.supervision == "semi":
@@ -221,6 +235,7 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     refuse_unsound(y, "y")
+    y = without_na(y)
     if classes is None and criterion.targets and _is_targets(y):
         targets = check_targets(y)
         check_consistent_length(X, targets)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks import refuse_unsound
 from ..criteria import criterion_named
 from ..embedding import Neighbours
-from ..labels import Labels, check_targets, is_labelled
+from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
 from ..parts import is_dask
@@ -250,7 +250,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         check_is_fitted(self)
         if y is None:
             raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
-        y = as_array(y)
+        y = without_na(as_array(y))
         refuse_unsound(y, "y")
         if self._training.targets is not None:
             targets = check_targets(y)
@@ -286,6 +286,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         tags.target_tags.required = criterion.supervision != "none"
         tags.target_tags.multi_output = criterion.targets
         tags.classifier_tags = ClassifierTags()  # of predict_proba
+        if criterion.supervision != "none" and not criterion.targets:
+            tags.estimator_type = "classifier"  # folds are stratified, and scorers take probabilities
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
