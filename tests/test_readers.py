@@ -403,7 +403,7 @@ def test_dates_are_no_numbers_no_labels_and_no_words_to_encode(day, tmp_path):
     dates = [day.format(number) for number in (1, 2, 3)]
     path.write_text("a,date\n" + "".join(f"{row},{date}\n" for row, date in enumerate(dates)))
     said = f"column 'date' has '{dates[0]}', a date: --drop date leaves the column out. To learn from it put numbers"
-    with pytest.raises(DataError, match=f"{re.escape(said)}.*--label-column date"):  # they were taken for labels
+    with pytest.raises(DataError, match=re.escape(said)):  # the only words were taken for labels
         read(path)
     for how in (ReadOptions(one_hot=()), ReadOptions(one_hot=(), fill=True), ReadOptions(fill=True)):
         with pytest.raises(DataError, match=re.escape(said)):

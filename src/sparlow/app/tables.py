@@ -363,8 +363,9 @@ def _numbers(column: Array, name: Any, path: pathlib.Path, lines: list[int] | No
     else:
         advice = (
             f"which is not a number; --one-hot {name} makes a number of each word, --drop {name} leaves the column out."
+            f"{_or_labels(name, labelled)}"
         )
-    raise DataError(f"{path}, {where}: column {name!r} has {str(column[bad])!r}, {advice}{_or_labels(name, labelled)}")
+    raise DataError(f"{path}, {where}: column {name!r} has {str(column[bad])!r}, {advice}")
 
 
 def _or_labels(name: Any, labelled: bool) -> str:
