@@ -112,3 +112,11 @@ def test_missing_labels_of_pandas_are_no_labels(dtype):
         check_labels(criterion_named("lda"), X, y, "SparLow")
     model = small("sda", max_iter=0).fit(X, y)
     assert model.score(X, y) == model.score(X[~HIDDEN], y[~HIDDEN]) > 0.9
+
+
+@pytest.mark.parametrize("criterion", ["lda", "mfa", "sda", "slap"])
+def test_infinite_labels_are_refused(criterion):
+    y = Y.astype(float)
+    y[3] = np.inf
+    with pytest.raises(ValueError, match=r"Input y contains infinity, first in row 3\."):
+        check_labels(criterion_named(criterion), X, y, "SparLow")

@@ -4,6 +4,7 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparlow import SparLow, plots
@@ -140,9 +141,17 @@ def test_real_targets_have_a_scale_of_colours(width):
     assert ax.get_legend() is None
 
 
-@pytest.mark.parametrize("kind", [float, object])
-def test_gaps_among_class_numbers_are_unlabelled(kind):
-    y = np.array([1, 2, -1, np.nan, 2] if kind is float else ["a", "b", -1, -1, "b"], kind)
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([1, 2, -1, np.nan, 2]),
+        np.array(["a", "b", -1, -1, "b"], object),
+        ["a", "b", None, float("nan"), "b"],
+        pd.Series(["a", "b", None, None, "b"], dtype="string"),
+        pd.Series([1, 2, None, -1, 2], dtype="Int64"),
+    ],
+)
+def test_gaps_among_classes_are_unlabelled(y):
     groups = drawn(plots.embedding(np.arange(10.0).reshape(5, 2), y))
     assert [len(points) for points in groups.values()] == [2, 1, 2]
     assert next(iter(groups)) == "unlabelled"

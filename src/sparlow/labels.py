@@ -280,7 +280,9 @@ def _check_are_classes(kind: str, y: Array, semi: bool) -> None:
 
 
 def _refuse_nothing(y: Array, semi: bool) -> None:
-    """Refuse empty texts, and None or NaN where every sample needs a label; say how to mark unlabelled samples."""
+    """Refuse infinite labels, empty texts, and None or NaN where every sample needs a label; say how to mark these."""
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(f"Input y contains infinity, first in row {int(np.argmax(np.isinf(y)))}.")
     if y.dtype.kind == "f":
         nothing = np.isnan(y) & (not semi)
     elif y.dtype.kind in "OU":

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import explanations
+from .labels import is_labelled, without_na
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,8 +273,8 @@ def embedding(
     Z : array of shape (n, 2) or (n, 3)
         The embedding, for instance of a model with ``n_components=2``.
     y : array of shape (n,), optional
-        Class labels. Samples of label −1 are unlabelled: small, grey, behind the others. Or real targets, of which
-        some are not whole numbers, NaN where they are missing: these get a colour bar.
+        Class labels. Samples of label −1, None or NaN are unlabelled: small, grey, behind the others. Or real
+        targets, of which some are not whole numbers, NaN where they are missing: these get a colour bar.
     names : sequence, optional
         What the legend calls the classes, in the order of ``np.unique(y)`` without −1.
     size : float, default=12.0
@@ -292,11 +293,11 @@ def embedding(
             else "learn a model with n_components=2 for a picture, or choose columns"
         )
         raise ValueError(f"Z must have shape (n, 2) or (n, 3), got {Z.shape}: {hint}.")
-    y = np.zeros(len(Z), int) if y is None else np.asarray(y)
+    y = np.zeros(len(Z), int) if y is None else np.asarray(without_na(y))
     if y.shape != (len(Z),):
         raise ValueError(f"y must have one label for each of the {len(Z)} samples, got shape {y.shape}.")
     real = y.dtype.kind == "f" and bool(np.any(y[np.isfinite(y)] % 1))
-    known = np.array([real or label != -1 for label in y.tolist()], bool)
+    known = np.ones(len(y), bool) if real else is_labelled(y)
     known &= np.isfinite(y) if y.dtype.kind == "f" else True
     classes = np.unique(y[known]) if not real else y[:0]
     if real and names is not None:
