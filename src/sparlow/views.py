@@ -264,7 +264,7 @@ def likely_sides(X: Any) -> tuple[int, int] | None:
     In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
     has a minimum where w is the width.
     """
-    rows, m = _some_of(X), X.shape[1]
+    m, rows = X.shape[1], _some_of(X)[: max(1, _NUMBERS // X.shape[1])]
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
 
     def step(w: int) -> float:
