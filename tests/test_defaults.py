@@ -211,3 +211,10 @@ def test_default_shrinkage_and_proximity_are_those_of_the_criterion(criterion):
     assert (named.shrinkage_, named.mu_proximity_) == (0.5, 3.0)
     if criterion != "pca":  # which has a trace in its denominator
         assert model.ridge_ / named.ridge_ == pytest.approx(model.shrinkage_ / 0.5)
+
+
+def test_a_table_of_one_column_is_fitted_without_a_warning():
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    X = 10 + 2.0 * y[:, None] + rng.normal(0, 0.5, (150, 1))
+    assert SparLow(random_state=0).fit(X[:100], y[:100]).score(X[100:], y[100:]) > 0.9

@@ -110,7 +110,8 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
         for scaling, sign in ((standardised(X[train]), 1), (Scaling(True), -1)):
             rest, others = scaling(X[train]), scaling(X[held])
             try:
-                lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.01).fit(rest, y[train])
+                with np.errstate(invalid="ignore"):  # rows of one positive column are all the same once they are scaled
+                    lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.01).fit(rest, y[train])
             except np.linalg.LinAlgError:  # classes without any scatter
                 return False
             near = nearest_right(lda.transform(rest), y[train], lda.transform(others), y[held])
