@@ -124,13 +124,13 @@ def _notes(results: Sequence[MeasuredEntry]) -> tuple[str, ...]:
         place = f" ({result.entry.x:g})" if result.entry.x is not None else ""
         if result.reason:
             said.setdefault(result.reason, []).append(f"{result.entry.name}{place}")
-        if _is_open(result) and result.entry.open != LATER:
+        if _is_open(result) and not result.entry.open.startswith(LATER):
             said.setdefault(f"not run, {result.entry.open}", []).append(f"{result.entry.name}{place}")
         for row in result.rows[:1]:
             if row.get("note"):
                 said.setdefault(row["note"], []).append(result.entry.name)
     notes = [f"{', '.join(dict.fromkeys(names))}: {reason}." for reason, names in said.items()]
-    if dear := sum(_is_open(result) and result.entry.open == LATER for result in results):
+    if dear := sum(_is_open(result) and result.entry.open.startswith(LATER) for result in results):
         notes.append(f"Not run for their cost: {dear} of {len(results)} cells. Each takes minutes of CPU time.")
     notes += [f"{what}: {before} by an earlier rule." for what, before in _superseded(results).items()]
     have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
