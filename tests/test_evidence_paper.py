@@ -119,6 +119,10 @@ def test_what_was_not_run_says_so_and_why():
     table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
     assert table.rows[0][:2] == (entry.name, "not run: cost")
     assert "Not run for their cost: 1 of 1 cells. Each takes minutes of CPU time." in table.notes
+    entry = dataclasses.replace(entry, open=f"{LATER}, about 40 min")
+    table = TABLES[one.kind](one, [MeasuredEntry(entry, (), wanted=1)])
+    assert table.rows[0][:2] == (entry.name, "not run: cost, about 40 min")
+    assert table.notes[0] == "Not run for their cost: 1 of 1 cells. Each takes minutes of CPU time."
 
 
 def test_no_cell_silently_lacks_its_row():
