@@ -2,7 +2,7 @@
 
     SPARLOW_DATA=<folder> python benchmarks/classifiers.py [--sets digits orl …] [--methods …] [--seeds 0 1 2]
     python benchmarks/classifiers.py --speed          # beside dictlearn and dictol, for the methods that they share
-    python benchmarks/classifiers.py --tddl "as it is" … --sets usps [--test-seeds 0 1 2]
+    python benchmarks/classifiers.py --tddl "as it is" … --sets usps mnist [--together] [--test-seeds 0 1 2]
     python benchmarks/classifiers.py --table          # print what is known as a table
 
 Parameters are chosen on three training folds; of training parts above 1000 samples a part of that size is divided.
@@ -271,9 +271,9 @@ def speed(name, repeats, most=2000, tests=500):
 # ── TDDL with moved copies, as the paper has it on digits ───────────────────────────────────────────────────────────
 
 
-HELD_OUT = 2000
+HELD_OUT = {"usps": (5291, 2000), "mnist": (20000, 10000)}  # training images that are learned from, and held out
 TDDL_BASE = {"n_atoms": 500, "lambda1": 0.1, "nu": 1e-6, "max_iter": 50, "solver": "adam"}
-TDDL_CHANGES = {  # one by one
+TDDL_CHANGES = {
     "as it is": {},
     "no moved copies": {"copies": False},
     "descent of the paper": {"solver": "sgd", "rho": 5.0},
@@ -284,13 +284,28 @@ TDDL_CHANGES = {  # one by one
     "nu 1e-5": {"nu": 1e-5},
     "100 passes": {"max_iter": 100},
     "12 passes": {"max_iter": 12},
+    "40 passes": {"max_iter": 40},
+    "2000 atoms": {"n_atoms": 2000},
+    "lambda1 0.05": {"lambda1": 0.05},
+    "lambda2 0.01": {"lambda2": 0.01},
+    "lambda2 0.1": {"lambda2": 0.1},
+    "nu 1e-7": {"nu": 1e-7},
+    "batches of 100": {"batch_size": 100},
+    "batches of 400": {"batch_size": 400},
+    "moved by two": {"pixels": 2},
+    "rho 0.0003": {"rho": 0.0003},
+    "rho 0.001": {"rho": 0.001},
+    "rho 0.003": {"rho": 0.003},
+    "rho 0.03": {"rho": 0.03},
+    "50 000 images": {"n_train": 50000},
 }
 
 
 def of_tddl(options, seed):
     options = {**TDDL_BASE, **options}
-    copies = options.pop("copies", True)
-    return TDDL(**options, views=Shifts(1) if copies else None, average=copies, random_state=seed)
+    options.pop("n_train", None)
+    copies, pixels = options.pop("copies", True), options.pop("pixels", 1)
+    return TDDL(**options, views=Shifts(pixels) if copies else None, average=copies, random_state=seed)
 
 
 def wrong(model, X, y):
@@ -305,23 +320,28 @@ def wrong(model, X, y):
     return {"error": round(found[0], 2), "error_without_mean": round(found[1], 2), "log_loss": round(loss, 4)}
 
 
-def tddl(name, changes, seeds):
-    """Rows of held-out training images for each change; for seeds, rows of the test part for these changes at once."""
+def tddl(name, changes, together, seeds):
+    """Rows of held-out training images for each change or all at once; for seeds, rows of the test part for all."""
     X, y, n_train = SETS[name][0]() if name in SETS else official(f"{name}.npz")
     X, X_test, y, y_test = X[:n_train].astype(np.float32), X[n_train:].astype(np.float32), y[:n_train], y[n_train:]
-    jobs = [(change, [change], 0) for change in changes] if seeds is None else [("test", changes, s) for s in seeds]
-    if seeds is None:
-        X, X_test, y, y_test = train_test_split(X, y, test_size=HELD_OUT, stratify=y, random_state=0)
+    if seeds is not None:
+        jobs = [("test", changes, seed) for seed in seeds]
+    else:
+        jobs = [(", ".join(parts), parts, 0) for parts in ([changes] if together else [[change] for change in changes])]
+        n_train, n_test = HELD_OUT[name]
+        X, X_test, y, y_test = train_test_split(X, y, test_size=n_test, stratify=y, random_state=0)
     for label, parts, seed in jobs:
         key = {"tddl": label, "set": name, "changes": parts, "seed": seed}
         if any(all(row.get(part) == value for part, value in key.items()) for row in rows()):
             continue
         options = {part: value for change in parts for part, value in TDDL_CHANGES[change].items()}
+        n = options.get("n_train", n_train)
         began = time.process_time()
-        model = of_tddl(options, seed).fit(X, y)
+        model = of_tddl(options, seed).fit(X[:n], y[:n])
         trained = time.process_time() - began
-        row = {**key, "options": {**TDDL_BASE, **options}, "n_train": len(X), "train_seconds": round(trained, 1)}
-        row |= {"cost": round(float(model.costs_[-1]), 5), **wrong(model, X_test, y_test)}
+        row = {**key, "options": {**TDDL_BASE, **options}, "n_train": n, "train_seconds": round(trained, 1)}
+        row |= {"cost": round(float(model.costs_[-1]), 5), "costs": model.costs_.round(4).tolist()}
+        row |= wrong(model, X_test, y_test)
         write(row)
         print(json.dumps(row), flush=True)
 
@@ -382,6 +402,7 @@ def main():
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tddl", nargs="+", choices=TDDL_CHANGES, help="TDDL on one set with these changes")
+    parser.add_argument("--together", action="store_true", help="with --tddl: all changes at once")
     parser.add_argument("--test-seeds", nargs="+", type=int, help="with --tddl: all changes at once, on the test part")
     parser.add_argument("--table", action="store_true")
     words = parser.parse_args()
@@ -390,7 +411,7 @@ def main():
         return
     if words.tddl:
         for name in words.sets:
-            tddl(name, words.tddl, words.test_seeds)
+            tddl(name, words.tddl, words.together, words.test_seeds)
         return
     if words.speed:
         for name in words.sets:
