@@ -385,12 +385,26 @@ def table():
                 for who in ("theirs", "ours")
             ]
             print(f"| {row['speed']}; {row['set']} | {sides[0]} | {sides[1]} | {row['times_faster']:.1f} |")
-    print("\n| TDDL | errors, % | without the mean over copies | log loss | seconds |\n|---|---|---|---|---|")
-    for row in rows():
-        if "tddl" in row:
-            what = f"{row['set']}, {row['tddl']}" + f", seed {row['seed']}" * (row["tddl"] == "test")
-            errors = f"{row['error']:.2f} | {row['error_without_mean']:.2f}"
-            print(f"| {what} | {errors} | {row['log_loss']:.3f} | {row['train_seconds']:.0f} |")
+    for name in HELD_OUT:
+        for test in (False, True):
+            print(f"\n{name}, {'test part' if test else 'held-out training images'}\n\n{tddl_table(name, test)}")
+
+
+def tddl_table(name, test):
+    """Return the rows of TDDL on held-out training images or on the test part, shorter runs first."""
+    titles = ["images", "atoms", "passes", "ρ", "else", "errors, %", "without mean", "log loss", "cost", "CPU s"]
+    lines = [titles, ["---"] * len(titles)]
+    mine = [row for row in rows() if row.get("set") == name and "tddl" in row and (row["tddl"] == "test") == test]
+    for row in sorted(mine, key=lambda row: (row["n_train"], row["options"]["max_iter"])):
+        options = row["options"]
+        other = [
+            change for change in row["changes"] if set(TDDL_CHANGES[change]) - {"n_atoms", "max_iter", "rho", "n_train"}
+        ]
+        other += [f"seed {row['seed']}"] * test
+        numbers = [row["n_train"], options["n_atoms"], options["max_iter"], options.get("rho", 0.01), ", ".join(other)]
+        found = [f"{row['error']:.2f}", f"{row['error_without_mean']:.2f}", f"{row['log_loss']:.4f}"]
+        lines.append([*map(str, numbers), *found, f"{row['cost']:.3f}", f"{row['train_seconds']:.0f}"])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines).replace("|  |", "| |")
 
 
 def main():
