@@ -14,6 +14,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import check_estimator
 
 import sparlow
+from benchmarks import classifiers
 from sparlow import graphs
 from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
 from sparlow.classifiers.base import class_means, first_dictionary, one_hot, ridge
@@ -21,6 +22,7 @@ from sparlow.classifiers.sspic import SpikeAndSlab, adaptive_pursuit
 from sparlow.classifiers.tddl import LOSSES, Linear, best_linear, gradient
 from sparlow.dictionaries import ksvd
 from sparlow.views import Shifts
+from tests import cases
 
 X, Y = load_digits(return_X_y=True)
 X = normalize(X)
@@ -416,6 +418,13 @@ def test_tddl_with_dictionaries_is_one_problem_for_each_class():
     np.testing.assert_allclose(model.decision_function(X[300:310])[:, 4], expected)
     with pytest.raises(ValueError, match="needs loss='logistic'"):
         TDDL(15, shared=False).fit(X[:300], Y[:300])
+
+
+@pytest.mark.parametrize("test", [False, True])
+@pytest.mark.parametrize("name", classifiers.HELD_OUT)
+def test_tables_of_tddl_on_the_page_are_those_of_the_rows(name, test):
+    page = (cases.ROOT / "docs" / "classifiers.md").read_text()
+    assert classifiers.tddl_table(name, test) in page, "python benchmarks/classifiers.py --table"
 
 
 # ── BMDDL ───────────────────────────────────────────────────────────────────────────────────────────────────────────
