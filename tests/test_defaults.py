@@ -84,6 +84,7 @@ def test_columns_that_come_standardised_keep_the_norms_of_rows():
         samples + 1,
         samples * np.linspace(1, 3, 150),
         np.abs(samples),
+        samples / np.linalg.norm(samples, axis=1, keepdims=True),
         DIGITS,
         sp.csr_array(samples),
         np.ones((4, 3)),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.extmath import row_norms
 
 from ..defaults import unlike_columns
 from ..dictionaries import check_samples, unit_samples
@@ -23,6 +24,7 @@ _TABLE = 100  # columns up to which samples may be a table, whose rows need not 
 _FOLDS = 3
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
 _ALIKE = 0.2  # means, in deviations, and differences of deviations, that may be chance in standardised columns
+_EQUAL = 1e-3  # differences of norms that are rounding
 _TRIED = 3000  # labelled samples that the scaling is tried on
 
 
@@ -79,9 +81,13 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
 def _come_standardised(X: Any) -> bool:
     """Return whether columns have mean 0 and equal deviations, up to chance, as those that a user has standardised.
 
-    Their zero is the mean of the samples. Unit norm would lose how far from it a sample is.
+    Their zero is the mean of the samples. Unit norm would lose how far from it a sample is. Rows that come with equal
+    norms have none to lose.
     """
     if sp.issparse(X) or X.shape[1] < 2:
+        return False
+    norms = row_norms(X)
+    if np.ptp(norms) <= _EQUAL * np.max(norms):
         return False
     means, deviations = _moments(X)
     varies = deviations > 0
