@@ -180,8 +180,11 @@ _TABLE2_FAMILY: dict[str, dict[str, dict[int, float]]] = {
     },
     "caltech256": {"SRC": {15: 27.86}, "LC-KSVD": {15: 28.9}, "BMDDL": {15: 35.41}, "TDDL": {15: 33.14}},
 }
-# CPU time of cells that were tried and stopped, estimated from parts of the work
-_COSTS: dict[tuple[str, int | None, str], str] = {("caltech101", 15, "SRC"): ", about 20 min"}
+# CPU time of cells, estimated from parts of the work
+_COSTS: dict[tuple[str, int | None, str], str] = {
+    ("caltech101", 15, "SRC"): ", about 20 min",
+    ("caltech101", 30, "SRC"): ", up to 2 h",
+}
 _CLASSES = {"caltech101": 102, "caltech256": 257}
 _OBJECTS = ("LDA", "SparLDA", *(f"{name}-SparLow" for name in ("LDA", "MFA", "MVR", "SDA", "SLap", "SMVR")))
 
