@@ -126,8 +126,8 @@ class TDDL(DictionaryClassifier):
         How D, W and b follow the gradients. "adam" moves atoms further: it suits thousands of samples or moved copies,
         and overfits a few hundred.
     rho : float, optional
-        ρ, the first rate; by default 1 for "sgd" and 0.01 for "adam". If the cost falls only towards the end of a fit by
-        "adam", try a third of it.
+        ρ, the first rate; by default 1 for "sgd" and 0.01 for "adam". If the cost falls only towards the end of a fit
+        by "adam", try a third of it.
     t0 : int, optional
         For "sgd": steps after which the rate falls; by default a tenth of all.
     max_iter : int, default=20
