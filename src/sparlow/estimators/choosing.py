@@ -132,7 +132,7 @@ def _choose(
         if any(gains is None for gains in gained):
             return choice, {**fitted, "stop_reason_": "interrupted"}
         if not surely(_pooled(trials, gained)):  # type: ignore[arg-type]
-            choice = dataclasses.replace(choice, n_steps=0, by_count=trials[0].by_count[0])
+            choice = dataclasses.replace(choice, n_steps=0, by_count=trials[0].by_count(0))
             fitted |= {"best_iter_": 0, "stop_reason_": _KEPT}
     return choice, fitted
 
@@ -185,7 +185,7 @@ class Trial:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self.rows, self.taught = rows, taught
         self.right: list[Array] = []
-        self.by_count: dict[int, dict[int, Array]] = {}  # of the start, and of each step better than those before
+        self._embeddings: dict[int, tuple[Array, Array]] = {}  # at the start, and at each step better than those before
         self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
 
@@ -309,7 +309,12 @@ class Trial:
         if best == 0 and steps and learned.reason not in _ENDED:
             fitted["stop_reason_"] = _KEPT
         n_steps = best if steps else None
-        return dataclasses.replace(choice, n_steps=n_steps, votes=self.votes, by_count=self.by_count[best]), fitted
+        return dataclasses.replace(choice, n_steps=n_steps, votes=self.votes, by_count=self.by_count(best)), fitted
+
+    def by_count(self, step: int) -> dict[int, Array]:
+        """Return the outcomes after a step by number of columns; of the start, or of one better than those before."""
+        ours, theirs = self._embeddings[step]
+        return {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
 
     def gains(self, choice: Choice) -> Array | None:
         """Return what the steps of a choice add to the outcome of each held-out sample; None if interrupted."""
@@ -348,8 +353,7 @@ class Trial:
         ours, theirs = self._embedded(learned, now)
         outcomes = self._judged(ours, theirs)
         if all(outcomes.mean() > right.mean() for right in self.right):
-            counts = tried_counts(ours.shape[1])
-            self.by_count[len(self.right)] = {k: self._judged(ours[:, :k], theirs[:, :k]) for k in counts}
+            self._embeddings[len(self.right)] = ours, theirs
         self.right.append(outcomes)
         if self.truth.y is not None and self.votes is None:
             rows: Any = self.known.known
