@@ -48,7 +48,7 @@ def test_every_check_of_scikit_learn_passes(name, model):
 @pytest.mark.parametrize("model", [SparLow, TraceQuotient])
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_models_of_classes_are_classifiers(name, model):
-    assert is_classifier(model(name)) == (name in ("lda", "mfa", "sda", "slap", "smfa"))
+    assert is_classifier(model(name)) == (name in ("lda", "mfa"))
     assert not is_regressor(model(name))
     assert is_classifier(make_pipeline(StandardScaler(), model(cases.CRITERIA[name]))) == is_classifier(model(name))
 

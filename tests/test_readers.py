@@ -482,3 +482,12 @@ def test_broken_pictures_are_named_at_once_or_left_out(tmp_path):
         (tmp_path / name).write_text("no picture")
     with warnings.catch_warnings(action="ignore"), pytest.raises(DataError, match="None of the 7 pictures"):
         read(tmp_path, ReadOptions(skip=True))
+
+
+def test_pictures_of_true_and_false_are_read(tmp_path):
+    """Whether pictures have colours is asked of any type of numbers."""
+    values = np.random.default_rng(0).random((6, 4, 4, 3)) > 0.5
+    np.save(tmp_path / "colours.npy", values)
+    np.save(tmp_path / "grey.npy", np.repeat(values[..., :1], 3, axis=-1))
+    assert read(tmp_path / "colours.npy", ReadOptions()).coloured
+    assert not read(tmp_path / "grey.npy", ReadOptions()).coloured

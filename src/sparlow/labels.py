@@ -154,6 +154,17 @@ class Labels:
         _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
         return np.asarray(np.sort(usable[held]))
 
+    def lacking(self, rows: Array, count: int, rng: np.random.RandomState) -> Array:
+        """Draw further rows of classes of which fewer than ``count`` are among these, though there are more."""
+        if self.y is None:
+            return np.zeros(0, int)
+        found = np.bincount(self.y[rows], minlength=int(self.y.max()) + 1)
+        more = [np.zeros(0, int)]
+        for c in np.flatnonzero(found < count):
+            others = np.setdiff1d(np.flatnonzero(self.y == c), rows)
+            more.append(rng.permutation(others)[: count - found[c]])
+        return np.concatenate(more)
+
     def take(self, rows: Array) -> Labels:
         """Return the labels of some samples."""
         y, targets, weights = (None if part is None else part[rows] for part in (self.y, self.targets, self.weights))

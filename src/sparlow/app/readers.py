@@ -158,7 +158,7 @@ def _checked(found: Dataset, path: pathlib.Path, how: ReadOptions) -> Dataset:
 def _dataset(values: Array, path: pathlib.Path, size: tuple[int, int] | None, **known: Any) -> Dataset:
     """Return samples from an array (n, m), (n, h, w) or (n, h, w, 3); bytes become grey values."""
     X, shape = _as_rows(values, path, size)
-    coloured = values.ndim == 4 and values.shape[-1] > 1 and bool(np.any(np.ptp(values[..., :3], axis=-1) > 0))
+    coloured = values.ndim == 4 and values.shape[-1] > 1 and bool(np.any(values[..., 1:3] != values[..., :1]))
     return Dataset(X, shape=shape, coloured=coloured, **known)
 
 
@@ -203,7 +203,7 @@ def _read_npz(path: pathlib.Path, how: ReadOptions) -> Dataset:
             size = tuple(int(side) for side in np.ravel(arrays["shape"]))  # type: ignore[assignment]
         values, y = _npz_arrays(arrays, keys, path, how.part)
         names, features = _npz_words(arrays, "names", keys), _npz_words(arrays, "features", keys)
-    named = tuple(names.tolist()) if names.shape == (len(values),) else None
+    named = tuple(names.tolist()) if names.shape == values.shape[:1] else None
     return _dataset(values, path, size, y=y, names=named, features=str(features) if features.ndim == 0 else "")
 
 

@@ -22,7 +22,10 @@ def _sides(model: Any) -> str:
     """Return the sides of pictures that the views of a model take samples for, in words."""
     if not isinstance(model.views, (Patches, Shifts)):
         return ""
-    height, width, channels = image_sides("", model.views.shape, model.n_features_in_)
+    try:
+        height, width, channels = image_sides("", model.views.shape, model.n_features_in_)
+    except ValueError:  # views that were set after the fit
+        return ""
     return f", read as {height} × {width} pixels" + " in colours" * (channels > 1)
 
 

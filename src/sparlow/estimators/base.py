@@ -286,7 +286,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         tags.target_tags.required = criterion.supervision != "none"
         tags.target_tags.multi_output = criterion.targets
         tags.classifier_tags = ClassifierTags()  # of predict_proba
-        if criterion.supervision != "none" and not criterion.targets:
+        if criterion.supervision == "full" and not criterion.targets:  # −1 is no class of the others
             tags.estimator_type = "classifier"  # folds are stratified, and scorers take probabilities
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

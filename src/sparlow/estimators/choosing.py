@@ -36,6 +36,7 @@ from ..embedding import (
 from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
+from ..parts import working_memory
 from ..problem import Evaluation, check_codes
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
@@ -57,6 +58,7 @@ Array = NDArray[Any]
 
 _TRIAL = 3000  # labelled samples that choices are tried on
 _LARGER = 20_000  # samples that further columns are tried on, where there are as many
+_OF_EACH = 3  # samples of each class among them, where there are as many
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
@@ -155,11 +157,12 @@ def _beyond_the_grid(
 def _columns(trials: list[Trial], larger: Trial | None, start: Choice, narrow: Array) -> Choice:
     """Return the choice with further columns, where these surely help; ``narrow`` has the outcomes without them.
 
-    Where few samples judge, chance looks sure too often: further columns must add a point.
+    Where fewer than 2000 samples judge, chance looks sure too often: further columns must add a point.
     """
     worth = WORTH
     if larger is not None:
-        trials, narrow, worth = [larger], _pooled([larger], [larger.outcomes(start)]), 0.0
+        trials, narrow = [larger], _pooled([larger], [larger.outcomes(start)])
+        worth = WORTH if len(larger.rows) < _MANY else 0.0
     room = all(trial.has_room(FLAT) for trial in trials)
     options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
     wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
@@ -185,7 +188,7 @@ class Trial:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self.rows, self.taught = rows, taught
         self.right: list[Array] = []
-        self._embeddings: dict[int, tuple[Array, Array]] = {}  # at the start, and at each step better than those before
+        self._embeddings: dict[int, tuple[Array, Array]] = {}  # at the start, and at the best step so far
         self.votes: tuple[float, float] | None = None
         self._coded: Coded | None = None
 
@@ -253,7 +256,8 @@ class Trial:
         if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
             others = np.flatnonzero(~known)
             others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
-            rows = np.sort(np.r_[labels.held_out(len(samples), _TRIAL / known.sum(), rng), others])
+            drawn = labels.held_out(len(samples), _TRIAL / known.sum(), rng)
+            rows = np.union1d(np.r_[drawn, labels.lacking(drawn, _OF_EACH, rng)], others)
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)
@@ -270,7 +274,10 @@ class Trial:
         n, y = len(samples), labels.y
         if y is None or y.min() < 0 or n <= _TRIAL or not self.setup.whiten or not self.setup.views.whole:
             return None
-        others = rng.permutation(np.setdiff1d(np.arange(n), self.taught))[: _LARGER - len(self.taught)]
+        most = min(_LARGER, working_memory() // (8 * 8 * samples.shape[1]))
+        if most < 2 * _TRIAL < n:
+            return None
+        others = rng.permutation(np.setdiff1d(np.arange(n), self.taught))[: most - len(self.taught)]
         if np.bincount(y[others], minlength=int(y.max()) + 1).min() < 2:
             return None
         part = labels.take(others)
@@ -312,7 +319,7 @@ class Trial:
         return dataclasses.replace(choice, n_steps=n_steps, votes=self.votes, by_count=self.by_count(best)), fitted
 
     def by_count(self, step: int) -> dict[int, Array]:
-        """Return the outcomes after a step by number of columns; of the start, or of one better than those before."""
+        """Return the outcomes after a step by number of columns; of the start, or of the best step."""
         ours, theirs = self._embeddings[step]
         return {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
 
@@ -353,7 +360,7 @@ class Trial:
         ours, theirs = self._embedded(learned, now)
         outcomes = self._judged(ours, theirs)
         if all(outcomes.mean() > right.mean() for right in self.right):
-            self._embeddings[len(self.right)] = ours, theirs
+            self._embeddings = {**dict([*self._embeddings.items()][:1]), len(self.right): (ours, theirs)}
         self.right.append(outcomes)
         if self.truth.y is not None and self.votes is None:
             rows: Any = self.known.known

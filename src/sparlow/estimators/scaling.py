@@ -51,18 +51,22 @@ class Scaling:
         return check_samples(Z.astype(X.dtype))
 
 
-def standardised(X: Array) -> Scaling:
-    """Return the scaling that standardises the columns of these samples, and holds rows below unit norm."""
-    means, deviations = _moments(X)
+def standardised(X: Array, weights: Array | None = None) -> Scaling:
+    """Return the scaling that standardises the columns of samples (of weights), and holds rows below unit norm."""
+    means, deviations = _moments(X, weights)
     return Scaling(True, means, np.where(deviations > 0, deviations, 1.0))
 
 
-def _moments(X: Array) -> tuple[Array, Array]:
+def _moments(X: Array, weights: Array | None = None) -> tuple[Array, Array]:
     """Return the means of the columns, and their deviations, 0 where these are rounding alone."""
     largest = float(np.max(np.abs(X))) or 1.0  # squares of what is divided by it do not overflow
-    deviations = largest * np.std(X / largest, axis=0, dtype=float)
-    varies = deviations > _ROUNDING * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
-    return np.mean(X, axis=0, dtype=float), np.where(varies, deviations, 0.0)
+    if weights is None:
+        means, spread = np.mean(X, axis=0, dtype=float), np.std(X / largest, axis=0, dtype=float)
+    else:
+        means = np.average(X, axis=0, weights=weights)
+        spread = np.sqrt(np.average(((X - means) / largest) ** 2, axis=0, weights=weights))
+    varies = largest * spread > _ROUNDING * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
+    return means, np.where(varies, largest * spread, 0.0)
 
 
 def choose_scaling(X: Any, labels: Labels) -> Scaling:
@@ -73,12 +77,12 @@ def choose_scaling(X: Any, labels: Labels) -> Scaling:
     tells the classes apart: where LDA of held-out samples, judged by its decisions and by nearest neighbours, is better
     that way by more than a point and more than its standard error. Few labels among many samples do not tell that.
     """
-    if unlike_columns(X) or _come_standardised(X) or _norms_tell_classes(X, labels):
-        return standardised(X)
+    if unlike_columns(X) or _come_standardised(X, labels.weights) or _norms_tell_classes(X, labels):
+        return standardised(X, labels.weights)
     return Scaling(True)
 
 
-def _come_standardised(X: Any) -> bool:
+def _come_standardised(X: Any, weights: Array | None) -> bool:
     """Return whether columns have mean 0 and equal deviations, up to chance, as those that a user has standardised.
 
     Their zero is the mean of the samples. Unit norm would lose how far from it a sample is. Rows that come with equal
@@ -86,10 +90,12 @@ def _come_standardised(X: Any) -> bool:
     """
     if sp.issparse(X) or X.shape[1] < 2:
         return False
+    X = np.asarray(X, float)
+    X = X / (float(np.max(np.abs(X))) or 1.0)
     norms = row_norms(X)
     if np.ptp(norms) <= _EQUAL * np.max(norms):
         return False
-    means, deviations = _moments(X)
+    means, deviations = _moments(X, weights)
     varies = deviations > 0
     if not varies.any():
         return False
