@@ -156,10 +156,11 @@ class Labels:
 
     def lacking(self, rows: Array, count: int, rng: np.random.RandomState) -> Array:
         """Draw further rows of classes of which fewer than ``count`` are among these, though there are more."""
-        if self.y is None:
-            return np.zeros(0, int)
-        found = np.bincount(self.y[rows], minlength=int(self.y.max()) + 1)
         more = [np.zeros(0, int)]
+        if self.y is None:
+            return more[0]
+        known = self.y[rows]
+        found = np.bincount(known[known >= 0], minlength=int(self.y.max()) + 1)
         for c in np.flatnonzero(found < count):
             others = np.setdiff1d(np.flatnonzero(self.y == c), rows)
             more.append(rng.permutation(others)[: count - found[c]])

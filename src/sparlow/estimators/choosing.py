@@ -57,8 +57,8 @@ from .learning import (
 Array = NDArray[Any]
 
 _TRIAL = 3000  # labelled samples that choices are tried on
+_OF_EACH = 3  # of each class among them, where there are as many
 _LARGER = 20_000  # samples that further columns are tried on, where there are as many
-_OF_EACH = 3  # samples of each class among them, where there are as many
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
@@ -275,7 +275,7 @@ class Trial:
         if y is None or y.min() < 0 or n <= _TRIAL or not self.setup.whiten or not self.setup.views.whole:
             return None
         most = min(_LARGER, working_memory() // (8 * 8 * samples.shape[1]))
-        if most < 2 * _TRIAL < n:
+        if most <= _TRIAL:
             return None
         others = rng.permutation(np.setdiff1d(np.arange(n), self.taught))[: most - len(self.taught)]
         if np.bincount(y[others], minlength=int(y.max()) + 1).min() < 2:
@@ -360,7 +360,7 @@ class Trial:
         ours, theirs = self._embedded(learned, now)
         outcomes = self._judged(ours, theirs)
         if all(outcomes.mean() > right.mean() for right in self.right):
-            self._embeddings = {**dict([*self._embeddings.items()][:1]), len(self.right): (ours, theirs)}
+            self._embeddings = {0: self._embeddings.get(0, (ours, theirs)), len(self.right): (ours, theirs)}
         self.right.append(outcomes)
         if self.truth.y is not None and self.votes is None:
             rows: Any = self.known.known

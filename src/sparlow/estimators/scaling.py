@@ -25,7 +25,7 @@ _FOLDS = 3
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
 _ALIKE = 0.2  # means, in deviations, and differences of deviations, that may be chance in standardised columns
 _EQUAL = 1e-3  # differences of norms that are rounding
-_TRIED = 3000  # labelled samples that the scaling is tried on
+_TRIED = 3000  # samples that the scaling is chosen on
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     """
     if sp.issparse(X) or X.shape[1] < 2:
         return False
-    X = np.asarray(X, float)
+    rows = _spread(np.arange(X.shape[0]))
+    X, weights = np.asarray(X[rows], float), None if weights is None else weights[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     norms = row_norms(X)
     if np.ptp(norms) <= _EQUAL * np.max(norms):
@@ -104,13 +105,17 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     return bool(alike and np.sqrt(np.mean(offsets**2)) < _ALIKE)
 
 
+def _spread(rows: Array) -> Array:
+    """Return at most 3000 of some rows, evenly spaced."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
+
+
 @one_blas_thread()
 def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     """Return whether rows of unit norm lose what tells classes apart."""
     if labels.y is None or labels.few or sp.issparse(X) or X.shape[1] > _TABLE:
         return False
-    rows = np.flatnonzero(labels.y >= 0)
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
+    rows = _spread(np.flatnonzero(labels.y >= 0))
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     counts = np.bincount(y)

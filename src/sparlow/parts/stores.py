@@ -192,12 +192,5 @@ def drawn_rows(n: int, n_features: int, labels: Labels, seed: int) -> Array:
     """
     most = max(DRAWN // 10, min(DRAWN, working_memory() // (8 * 8 * n_features)))
     rng = np.random.RandomState(seed)
-    chosen = np.zeros(n, bool)
-    chosen[rng.choice(n, min(n, most), replace=False)] = True
-    if labels.y is not None:
-        for c in range(int(labels.y.max()) + 1):
-            members = np.flatnonzero(labels.y == c)
-            lacking = min(len(members), _OF_EACH) - int(chosen[members].sum())
-            if lacking > 0:
-                chosen[rng.permutation(members[~chosen[members]])[:lacking]] = True
-    return np.flatnonzero(chosen)
+    chosen = rng.choice(n, min(n, most), replace=False)
+    return np.union1d(chosen, labels.lacking(chosen, _OF_EACH, rng))
