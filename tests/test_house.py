@@ -44,6 +44,9 @@ HOMES = {
     "spams": set(),
     "skops": {"models"},
     "rich": {"app", "images"},
+    "onnxruntime": {"images"},
+    "onnx": set(),
+    "torch": set(),
 }
 
 

@@ -119,6 +119,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
 
 
+NETWORK = "a pretrained network in an ONNX file: pictures are its vectors before the last layer (extra networks)"
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add how to write a table."""
     parser.add_argument(
@@ -158,6 +161,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         const="photographs",
         help="learn features first; default for a folder of larger pictures, or of different sizes",
     )
+    kind.add_argument("--network", metavar="ONNX", help=NETWORK)
     group.add_argument(
         "--standardize",
         action=argparse.BooleanOptionalAction,
@@ -320,7 +324,7 @@ def _early_stopping(arguments: argparse.Namespace) -> str | bool | EarlyStopping
 def refuse_model_options(arguments: argparse.Namespace) -> None:
     """Refuse options of a model to be learned beside a saved one, which has its own."""
     names = "n_components n_atoms shrinkage mu_proximity early_stopping validation_fraction patience l1 l2 shifts start"
-    names += " standardize kind one_hot"
+    names += " standardize kind one_hot network"
     for name in names.split():
         if getattr(arguments, name) is not None:
             option = {"start": "--from", "kind": f"--{arguments.kind}"}.get(name, f"--{name.replace('_', '-')}")

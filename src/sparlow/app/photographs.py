@@ -6,12 +6,13 @@ import collections
 import hashlib
 import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from ..images.pipelines import PATCHES
 from ..images.reading import UnreadableImageError, read_levels
@@ -27,7 +28,7 @@ Size = tuple[int, int]
 STAGES = ("descriptors", "codebook", "pyramid")
 LARGEST = 128  # pixels a side of pictures whose pixels are the samples
 _SIDE = 300  # pixels of the longer side of a picture as it is used
-_OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory")
+_OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory", "model", "batch_size")
 _ENOUGH = 5000  # pictures that the principal components are learned from
 _SMALL = 0.05  # share of the pictures that may be too small for a patch
 
@@ -52,6 +53,8 @@ class Recipe:
         Number of principal components; 0 for none, by default two thirds as many as pictures, at most 1000.
     seed : int
         Of sampling, k-means and components.
+    network : str, optional
+        An ONNX file: vectors of a pretrained network, in place of all above.
 
     """
 
@@ -62,6 +65,7 @@ class Recipe:
     coding: str = "fisher"
     components: int | None = None
     seed: int = 0
+    network: str | None = None
 
     def patches(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the sides of the patches that commands take for photographs of these sizes."""
@@ -111,12 +115,12 @@ class Pictures:
             self.source,
         )
 
-    def dataset(self, X: Array) -> Dataset:
-        """Return the rows of these pictures with what is known of them; equal files are equal samples."""
+    def dataset(self, X: Array, colours: bool = False) -> Dataset:
+        """Return the rows of these pictures, made with their colours or without; equal files are equal samples."""
         digests = [hashlib.blake2b(file.read_bytes(), digest_size=16).digest() for file in self.files]
         marks = np.array([np.frombuffer(digest, np.uint8) for digest in digests])
         return Dataset(X, self.y, names=self.names, source=self.source, rows=marks, files=self.files,
-                       coloured=some_coloured(self.files))  # fmt: skip
+                       coloured=not colours and some_coloured(self.files))  # fmt: skip
 
 
 def look_at(path: pathlib.Path, *, skip: bool, n_jobs: int | None, classes: bool = True, least: int = 0) -> Pictures:
@@ -182,18 +186,19 @@ def look_at(path: pathlib.Path, *, skip: bool, n_jobs: int | None, classes: bool
 def photographs_in(arguments: Any, terminal: Terminal) -> Pictures | None:
     """Return the pictures of a folder if features are to be learned from them; None if their pixels are the samples."""
     path = pathlib.Path(arguments.data)
-    if arguments.kind != "photographs":
+    if arguments.kind != "photographs" and arguments.network is None:
         if arguments.kind is not None or arguments.size is not None or arguments.shifts is not None:
             return None
         if not path.is_dir():
             return None
     elif arguments.size is not None or arguments.shifts is not None or arguments.standardize is not None:
-        raise DataError(
-            "--photographs takes pictures as they are: --size, --shifts and --standardize do not go with it."
-        )
+        option = "--photographs" if arguments.network is None else "--network"
+        raise DataError(f"{option} takes pictures as they are: --size, --shifts and --standardize do not go with it.")
     terminal.stage(f"reading the pictures in {path}")
     pictures = look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False)
     sizes = {*pictures.sizes}
+    if arguments.network is not None:
+        return pictures
     if arguments.kind is None:
         if len(sizes) == 1 and max(pictures.sizes[0]) <= LARGEST:
             return None
@@ -217,12 +222,12 @@ def _unlike(pictures: Pictures) -> str:
 
 def takes_pictures(steps: Pipeline | None) -> bool:
     """Return whether a pipeline begins with pictures, not with rows."""
-    return steps is not None and len(steps) > 0 and hasattr(steps[0], "max_side")
+    return steps is not None and len(steps) > 0 and not get_tags(steps[0]).input_tags.two_d_array
 
 
 def least_side(steps: Pipeline) -> int:
     """Return the shortest side that a picture may have for a pipeline."""
-    return int(np.min(steps[0].patch))
+    return int(np.min(getattr(steps[0], "patch", 1)))
 
 
 @dataclass(frozen=True)
@@ -254,8 +259,13 @@ class Features:
 
 
 def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> Features:
-    """Learn features from pictures."""
-    from ..images import pyramid_features
+    """Learn features from pictures, or compute the vectors of a network, which learns nothing."""
+    from ..images import Network, pyramid_features
+
+    if recipe.network is not None:
+        whole = Pipeline([("network", Network(recipe.network, **run))])
+        rows = whole.fit_transform(pictures.files)
+        return Features(whole, rows, rows, replace(recipe, components=0))
 
     stages = pyramid_features(
         0,
@@ -309,17 +319,20 @@ def _reduction(rows: Any, recipe: Recipe) -> list[tuple[str, Any]]:
 def digest_of(learned: Pipeline) -> str:
     """Return a digest of descriptors, codebook and components."""
     stages, digest = learned.named_steps, hashlib.sha256()
-    for stage in (stages[name] for name in STAGES):
+    for stage in (stage for name, stage in stages.items() if name in (*STAGES, "network")):
         choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
         digest.update(f"{type(stage).__name__} {sorted(choices.items())}".encode())
     axes = stages.get("components")
-    for array in (stages["codebook"].words_, *(() if axes is None else (axes.mean_, axes.components_))):
+    first = stages["network"].model_ if "network" in stages else stages["codebook"].words_
+    for array in (first, *(() if axes is None else (axes.mean_, axes.components_))):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
 
 
 def at_rest(learned: Pipeline) -> Pipeline:
     """Return what was learned without what belongs to this run: threads, progress, caches."""
-    for step in learned[1 : len(STAGES)]:
-        step.set_params(n_jobs=None, verbose=0, memory=None)
+    for _, step in learned.steps:
+        known = step.get_params()
+        rest = {"n_jobs": None, "verbose": 0, "memory": None}
+        step.set_params(**{name: value for name, value in rest.items() if name in known})
     return learned

@@ -4,12 +4,14 @@ Three scikit-learn transformers, to be put in a pipeline:
 
     picture → DenseSIFT or DHOG → Codebook → SpatialPyramid → one sparse row
 
-and one for small images of one shape, which are rows of pixels: :class:`Scattering`.
+one for small images of one shape, which are rows of pixels: :class:`Scattering`, and one that computes the vector of a
+pretrained network: :class:`Network`.
 """
 
 from .bags import Bag, Bags
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
+from .network import Network
 from .pipelines import (
     HistogramIntersection,
     PrincipalComponents,
@@ -32,6 +34,7 @@ __all__ = [
     "Codebook",
     "DenseSIFT",
     "HistogramIntersection",
+    "Network",
     "PrincipalComponents",
     "Scattering",
     "SpatialPyramid",

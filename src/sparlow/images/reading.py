@@ -100,6 +100,26 @@ def read_levels(image: Any, max_side: int | None = None) -> tuple[Array, int]:
             return _picture_levels(opened, max_side, pil, name_of(image))
 
 
+def read_colours(image: Any, least: int | None = None) -> Array:
+    """Return red, green and blue of a picture as bytes, upright, from what :func:`read_gray` takes.
+
+    Grey pictures have three equal channels. Large JPEG files are decoded at a fraction of their size, their shorter
+    side at least ``least``.
+    """
+    with _named(image):
+        if isinstance(image, np.ndarray):
+            refuse_unsound(image, "the picture")
+            return _bytes_of(_unit_values(_checked_array(image), name_of(image)))
+        pil = _pillow()
+        if isinstance(image, pil.Image):
+            _load(image)
+            return _picture_colours(image, name_of(image))
+        with pil.open(io.BytesIO(file_bytes(image))) as opened:
+            if least is not None and opened.format == "JPEG":
+                opened.draft("RGB", (least, least))
+            return _picture_colours(opened, name_of(image))
+
+
 def has_colours(image: Any) -> bool:
     """Return whether a picture file has colours that can be seen, so that its grey values leave something out."""
     pil = _pillow()
@@ -252,16 +272,39 @@ def _orientation(picture: Any) -> Any:
     return picture.getexif().get(_ORIENTATION, 1)
 
 
-def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
-    """Return the grey levels of an opened picture, and the value of white."""
+def _upright(picture: Any) -> Any:
+    """Return an opened picture turned as its EXIF data say, in a mode that converts to grey and to RGB."""
     if _orientation(picture) != 1:
         from PIL import ImageOps
 
         picture = ImageOps.exif_transpose(picture)
-    if picture.mode in ("F", "I") or picture.mode.startswith("I;16"):
+    return picture.convert(_WAYS[picture.mode]) if picture.mode in _WAYS else picture
+
+
+def _is_wide(picture: Any) -> bool:
+    """Return whether a picture has more than eight bits."""
+    return picture.mode in ("F", "I") or picture.mode.startswith("I;16")
+
+
+def _picture_colours(picture: Any, name: str) -> Array:
+    """Return red, green and blue of an opened picture as bytes."""
+    picture = _upright(picture)
+    if _is_wide(picture):
+        return _bytes_of(_unit_values(_wide_values(picture), name))
+    return np.asarray(picture.convert("RGB"))
+
+
+def _bytes_of(values: Array) -> Array:
+    """Return values from 0 to 1 as bytes (height, width, 3); one channel becomes three."""
+    levels = np.rint(255 * np.atleast_3d(values)[:, :, :3]).astype(np.uint8)
+    return levels if levels.shape[2] == 3 else np.repeat(levels[:, :, :1], 3, axis=2)
+
+
+def _picture_levels(picture: Any, max_side: int | None, pil: Any, name: str) -> tuple[Array, int]:
+    """Return the grey levels of an opened picture, and the value of white."""
+    picture = _upright(picture)
+    if _is_wide(picture):
         return _array_levels(_wide_values(picture), max_side, name)
-    if picture.mode in _WAYS:
-        picture = picture.convert(_WAYS[picture.mode])
     gray = picture.convert("L") if picture.mode != "L" else picture
     size = _reduced_size(gray.size, max_side)
     if size != gray.size:
@@ -283,8 +326,7 @@ def _wide_values(picture: Any) -> Array:
 
 def _array_levels(image: Array, max_side: int | None, name: str) -> tuple[Array, int]:
     """Return the grey levels of a picture given as an array, and the value of white."""
-    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
-        raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
+    _checked_array(image)
     size = image.shape[1], image.shape[0]
     reduced = _reduced_size(size, max_side)
     if image.dtype == np.uint8 and image.ndim == 2 and reduced == size:
@@ -293,6 +335,13 @@ def _array_levels(image: Array, max_side: int | None, name: str) -> tuple[Array,
     if reduced == size:
         return gray, 1
     return _lanczos(gray, (reduced[1], reduced[0])), 1
+
+
+def _checked_array(image: Array) -> Array:
+    """Return an array that has the shape of a picture."""
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)) or 0 in image.shape:
+        raise ValueError("expected an array of shape (height, width), (height, width, 3) or (height, width, 4).")
+    return image
 
 
 def _lanczos(gray: Array, shape: tuple[int, int]) -> Array:
@@ -318,20 +367,24 @@ def _weights(old: int, new: int) -> sp.csr_array:
 
 def _gray_array(image: Array, name: str) -> Array:
     """Return a picture given as an array as grey values from 0 to 1."""
-    kind = image.dtype.kind
-    if kind == "b":
-        values = image.astype(np.float32)
-    elif kind in "iu":
-        values = np.divide(image, np.float32(_white(image, name)), dtype=np.float32)
-    elif kind == "f":
-        if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
-            raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
-        values = image.astype(np.float32)
-    else:
-        raise ValueError(f"expected integers or floats, got {image.dtype}.")
+    values = _unit_values(image, name)
     if values.ndim == 2:
         return values
     return values[:, :, 0].copy() if values.shape[2] == 1 else values[:, :, :3] @ _LUMA
+
+
+def _unit_values(image: Array, name: str) -> Array:
+    """Return a picture given as an array as floats from 0 to 1."""
+    kind = image.dtype.kind
+    if kind == "b":
+        return image.astype(np.float32)
+    if kind in "iu":
+        return np.divide(image, np.float32(_white(image, name)), dtype=np.float32)
+    if kind != "f":
+        raise ValueError(f"expected integers or floats, got {image.dtype}.")
+    if not (np.min(image) >= 0 and np.max(image) <= 1):  # false for NaN as well
+        raise ValueError("floats must be from 0 to 1: divide by the largest value (255 for eight bits).")
+    return image.astype(np.float32)
 
 
 def _white(image: Array, name: str) -> int:

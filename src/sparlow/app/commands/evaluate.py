@@ -176,10 +176,15 @@ def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -
     """Read what is judged, and choose the views of the model."""
     pictures = photographs(arguments, terminal)
     if pictures is not None:
-        dataset = read_labels_of(arguments, pictures.dataset(np.ones((len(pictures.files), 1))))
+        known = arguments.network is not None
+        dataset = read_labels_of(arguments, pictures.dataset(np.ones((len(pictures.files), 1)), colours=known))
         check_labelled(model, dataset)
         tell_of_colours(dataset, terminal)
         run = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
+        if known:  # nothing is learned from these pictures
+            terminal.stage(f"vectors of {len(pictures.files)} pictures")
+            X = learn_features(pictures, Recipe(network=arguments.network), **run).X
+            return _Folded(_classes(dataset), replace(dataset, X=X))
         return _Folded(_classes(dataset), pictures, run=run)
     if wants_encoding(arguments):
         mixture, dataset = mixed(arguments, terminal)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ...models import ModelFile, ModelFileError, load_file, save, skops_io
-from ..arguments import SEED, thread_count, whole_number
+from ..arguments import NETWORK, SEED, thread_count, whole_number
 from ..dataset import DataError
 from ..outputs import writable, write_npz
 from ..photographs import Pictures, Recipe, at_rest, describe, digest_of, learn, least_side, look_at
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
     parser.add_argument("--save", metavar="FEATURES", help="keep what was learned in a file, for new pictures")
     parser.add_argument("--like", metavar="FEATURES", help="learn nothing: rows as those of the run that saved this")
+    parser.add_argument("--network", metavar="ONNX", help=NETWORK)
     parser.add_argument("--descriptor", choices=("sift", "dhog"), help="default: sift")
     parser.add_argument(
         "--patch",
@@ -139,7 +140,8 @@ def _described(known: ModelFile | None, arguments: argparse.Namespace, terminal:
     terminal.stage(f"reading the pictures in {path}")
     try:
         pictures = look_at(path, skip=arguments.skip, n_jobs=jobs, least=least)
-        if len(pictures.files) == 1 and recipe is not None and recipe.components != 0:
+        taught = recipe is not None and recipe.network is None and recipe.components != 0
+        if len(pictures.files) == 1 and taught:
             raise DataError(
                 f"{pictures.files[0]}: nothing can be learned from one picture. Name what was learned from others by "
                 "--like, give more pictures, or --components 0."

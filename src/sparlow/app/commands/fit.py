@@ -34,6 +34,7 @@ EXAMPLES = """\
   sparlow fit faces/ -o faces.sparlow
   sparlow fit faces/ --size 32x32 --whole -o faces.sparlow          # pixels, scaled; codes of whole pictures
   sparlow fit photographs/ --skip -o scenes.sparlow                 # any size; learns features and model
+  sparlow fit photographs/ --network efficientnet.onnx -o scenes.sparlow    # vectors of a pretrained network
   sparlow fit digits.npz --criterion mfa --set k_within=30 --validation-fraction 0.3 -o digits.sparlow
   sparlow fit table.csv --label-column species --n-components 2 -o flowers.sparlow
   sparlow fit digits.npz --from digits.sparlow -o digits.sparlow    # ten more steps from there
@@ -143,6 +144,8 @@ def prepared(
 ) -> tuple[Dataset, list[tuple[str, Any]], Prepare | None]:
     """Return the samples to learn from, the steps that made them of what was read, and how to learn these anew."""
     if start is not None:
+        if arguments.network is not None:
+            raise UserError("--network goes without --from: pictures are described as those of that model were.")
         if arguments.standardize is not None:
             raise UserError("--standardize goes without --from: samples are scaled as those of that model were.")
         dataset = read_data(arguments, arguments.data, start, terminal)
@@ -151,10 +154,11 @@ def prepared(
         return read_large(arguments), [], None
     pictures = photographs(arguments, terminal)
     if pictures is not None:
-        terminal.stage(f"learning features of {len(pictures.files)} pictures")
-        recipe = Recipe(seed=arguments.seed)
+        what = "learning features" if arguments.network is None else "vectors"
+        terminal.stage(f"{what} of {len(pictures.files)} pictures")
+        recipe = Recipe(seed=arguments.seed, network=arguments.network)
         features = learn_features(pictures, recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
-        dataset = read_labels_of(arguments, pictures.dataset(features.X))
+        dataset = read_labels_of(arguments, pictures.dataset(features.X, colours=arguments.network is not None))
         return dataset, at_rest(features.pipeline).steps, features.without
     if wants_encoding(arguments):
         mixture, dataset = mixed(arguments, terminal)
