@@ -1,7 +1,7 @@
 """Local codes beside what people would use instead: 1NN by angle on embeddings of small images.
 
     SPARLOW_DATA=<folder> python benchmarks/local.py [--sets usps orl-5 …] [--methods …] [--seeds 0 1 2]
-    python benchmarks/local.py --table page      the table of docs/local_codes.md, from the rows at hand
+    python benchmarks/local.py --table page      the table of docs/evidence/local_codes.md, from the rows at hand
 
 Each row (set, method, seed) is a line of JSON, written as soon as it is known: starting again goes on where the last
 run ended. Test images are used once per row. A method is a function of a ``Task`` that returns an ``Answer``: vectors
@@ -382,7 +382,7 @@ def table(rows, sets, methods):
 
 
 def page(rows):
-    """Return the table of docs/local_codes.md: all sets, and the methods that have rows."""
+    """Return the table of docs/evidence/local_codes.md: all sets, and the methods that have rows."""
     return table(rows, SETS, [method for method in METHODS if any(row["method"] == method for row in rows)])
 
 

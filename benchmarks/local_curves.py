@@ -3,7 +3,7 @@
     SPARLOW_DATA=<folder> python -m benchmarks.local_curves joint     accuracy over the number of atoms, start and joint
     … python -m benchmarks.local_curves labels                        USPS with few labels
     … python -m benchmarks.local_curves cost                          memory, growth, coding passes, one image
-    python -m benchmarks.local_curves joint --table                   a table of docs/local_codes.md; labels as well
+    python -m benchmarks.local_curves joint --table       a table of docs/evidence/local_codes.md; labels as well
 
 Rows are lines of JSON, written as soon as they are known: starting again goes on where the last run ended.
 """

@@ -76,6 +76,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 0,
     "abort_on_example_error": True,
     "matplotlib_animations": False,
+    # what an example prints is shown, not what its last line happens to return
+    "capture_repr": (),
+    "thumbnail_size": (480, 336),
     "show_signature": False,
     "write_computation_times": False,
     "remove_config_comments": True,
@@ -84,6 +87,8 @@ sphinx_gallery_conf = {
 # ── look ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 html_theme = "pydata_sphinx_theme"
+html_favicon = "_static/logo.svg"
+html_sidebars = {"index": []}
 html_title = f"SparLow {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -93,6 +98,7 @@ html_copy_source = False
 html_show_search_summary = False
 html_context = {"default_mode": "auto"}
 html_theme_options = {
+    "logo": {"text": "SparLow", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg", "alt_text": ""},
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],

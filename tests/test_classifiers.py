@@ -423,7 +423,7 @@ def test_tddl_with_dictionaries_is_one_problem_for_each_class():
 @pytest.mark.parametrize("test", [False, True])
 @pytest.mark.parametrize("name", classifiers.HELD_OUT)
 def test_tables_of_tddl_on_the_page_are_those_of_the_rows(name, test):
-    page = (cases.ROOT / "docs" / "classifiers.md").read_text()
+    page = (cases.ROOT / "docs" / "evidence" / "classifiers.md").read_text()
     assert classifiers.tddl_table(name, test) in page, "python benchmarks/classifiers.py --table"
 
 

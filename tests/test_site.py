@@ -21,7 +21,7 @@ from tests import cases
 from tests.test_page import open_page, wait
 
 OPENED = ("index", "guide", "first_fit", "images", "how_it_works", "evidence", "command_line", "api", "gallery/index",
-          "api/sparlow.SparLow", "gallery/plot_digits", "changelog")  # fmt: skip
+          "api/sparlow.SparLow", "gallery/plot_01_digits", "changelog")  # fmt: skip
 
 
 def test_every_public_name_is_in_the_reference():
@@ -43,7 +43,7 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_tables_of_local_codes_are_those_of_the_rows():
-    page = (cases.ROOT / "docs" / "local_codes.md").read_text()
+    page = (cases.ROOT / "docs" / "evidence" / "local_codes.md").read_text()
     rows = {kind: local.Rows(local.RESULTS / f"local{kind}.jsonl", ()) for kind in ("", "_joint", "_labels")}
     assert local.page(rows[""].rows) in page, "python benchmarks/local.py --table page"
     assert local_curves.joint_table(rows["_joint"]) in page, "python -m benchmarks.local_curves joint --table"

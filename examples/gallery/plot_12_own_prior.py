@@ -1,12 +1,14 @@
 """
-A prior of your own
-===================
+Your own prior: atoms of two prices
+===================================
 
-A prior says what codes cost. This one makes some atoms cheaper than others, and the codes prefer them.
+A prior says what codes cost. This one makes some atoms cheaper than others, and the
+codes prefer them.
 """
 
 # %%
-# Four scalar functions describe the prior g. They are plain Python, and the library compiles them.
+# Four scalar functions describe the prior g. They are plain Python, and the library
+# compiles them.
 import math
 from dataclasses import dataclass
 
@@ -21,7 +23,7 @@ from sparlow.priors import Prior
 
 @dataclass(frozen=True)
 class CheapFirst(Prior):
-    """g(φⱼ) = wⱼ|φⱼ| + l2·φⱼ²; the first ``n_cheap`` atoms have a small weight w, the others a large one."""
+    """g(φⱼ) = wⱼ|φⱼ| + l2·φⱼ²; w is small for the first ``n_cheap`` atoms."""
 
     n_cheap: int
     cheap: float = 0.05
@@ -56,7 +58,11 @@ class CheapFirst(Prior):
     def minimiser(target, atom, parameters):
         """Return the code of a single atom."""
         excess = abs(target) - parameters[atom]
-        return math.copysign(excess, target) / (1.0 + 2.0 * parameters[-1]) if excess > 0.0 else 0.0
+        return (
+            math.copysign(excess, target) / (1.0 + 2.0 * parameters[-1])
+            if excess > 0.0
+            else 0.0
+        )
 
 
 # %%
@@ -69,9 +75,12 @@ fig, axes = plt.subplots(2, 1, figsize=(7.5, 4.4), sharex=True, layout="constrai
 for ax, n_cheap in zip(axes, (200, 100), strict=True):
     prior = CheapFirst(n_cheap)
     codes = encode(rest, D, prior, n_jobs=-1)
-    print(f"largest violation of optimality: {optimality_gap(rest, D, prior, codes).max():.0e}")
+    gap = optimality_gap(rest, D, prior, codes).max()
+    print(f"largest violation of optimality: {gap:.0e}")
     use = np.asarray(abs(codes).mean(axis=0)).ravel().reshape(10, 20).sum(axis=1)
-    ax.bar(range(10), use, color=["C0"] * (n_cheap // 20) + ["C1"] * (10 - n_cheap // 20))
+    ax.bar(
+        range(10), use, color=["C0"] * (n_cheap // 20) + ["C1"] * (10 - n_cheap // 20)
+    )
     ax.set(ylabel="mean code", xticks=range(10))
 axes[0].set_title("images of 8, all atoms of one price: atoms of 8 explain them")
 axes[1].set_title("atoms of 5 to 9 twice as dear: atoms of 0 to 4 take over")

@@ -1,13 +1,14 @@
 """
-A criterion of your own
-=======================
+Your own criterion: some confusions cost more
+=============================================
 
-Some confusions cost more than others. A criterion of twenty lines keeps chosen classes apart first.
+Some confusions cost more than others. A criterion of twenty lines keeps chosen classes
+apart first.
 """
 
 # %%
-# A criterion binds samples and labels to two structures: what should be apart, and what together. Here the means of
-# chosen pairs of classes count more.
+# A criterion binds samples and labels to two structures: what should be apart, and what
+# together. Here the means of chosen pairs of classes count more.
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -46,16 +47,25 @@ class CostlyPairs(Criterion):
 
 
 # %%
-# In three dimensions ten digits cannot all be far apart. The criterion decides which are. The first two are drawn.
+# In three dimensions ten digits cannot all be far apart. The criterion decides which
+# are. The first two are drawn.
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=0.5, random_state=0, stratify=y
+)
 alike = (3, 5, 8, 9)
 shown = np.where(np.isin(y_test, alike), y_test, -1)  # the others are drawn in grey
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-for ax, criterion in zip(axes, (LDA(), CostlyPairs(tuple(combinations(alike, 2)))), strict=True):
-    model = SparLow(criterion, n_components=3, n_atoms=100, max_iter=0, random_state=0).fit(X_train, y_train)
+for ax, criterion in zip(
+    axes, (LDA(), CostlyPairs(tuple(combinations(alike, 2)))), strict=True
+):
+    model = SparLow(
+        criterion, n_components=3, n_atoms=100, max_iter=0, random_state=0
+    ).fit(X_train, y_train)
     share = model.score(X_test[shown >= 0], y_test[shown >= 0])
     plots.embedding(model.transform(X_test)[:, :2], shown, legend=ax is axes[1], ax=ax)
-    ax.set_title(f"{type(criterion).__name__}: {100 * share:.0f} % of 3, 5, 8 and 9 right")
+    ax.set_title(
+        f"{type(criterion).__name__}: {100 * share:.0f} % of 3, 5, 8 and 9 right"
+    )
 axes[1].get_legend().get_texts()[0].set_text("others")
 plt.show()

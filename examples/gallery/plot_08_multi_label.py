@@ -1,12 +1,14 @@
 """
-Several labels per image
-========================
+Read several labels from one picture
+====================================
 
-Each picture holds several bars, and each bar is a label. ``mvr`` learns an embedding from which all labels are read.
+Each picture holds several bars, and each bar is a label. ``mvr`` learns an embedding
+from which all labels are read.
 """
 
 # %%
-# There are four bars across and four down. A picture has each of them with probability 0.3, under noise.
+# There are four bars across and four down. A picture has each of them with probability
+# 0.3, under noise.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import f1_score
@@ -24,14 +26,18 @@ X_train, X_test, T_train, T_test = X[:600], X[600:], labels[:600], labels[600:]
 plots.images(X_train[:20], (8, 8), columns=10)
 
 # %%
-# Labels are the columns of a matrix of zeros and ones. The prediction of a label is a number; above a half it is taken
-# as a yes.
-model = SparLow("mvr", n_atoms=100, max_iter=0, random_state=0, n_jobs=-1).fit(X_train, T_train)
+# Labels are the columns of a matrix of zeros and ones. The prediction of a label is a
+# number; above a half it is taken as a yes.
+model = SparLow("mvr", n_atoms=100, max_iter=0, random_state=0, n_jobs=-1).fit(
+    X_train, T_train
+)
 values = model.predict(X_test)
-print(f"F1 score of the eight labels: {f1_score(T_test, values > 0.5, average='macro'):.3f}")
+score = f1_score(T_test, values > 0.5, average="macro")
+print(f"F1 score of the eight labels: {score:.3f}")
 
 # %%
-# The histograms show the predicted values of one bar in pictures with it and without it.
+# The histograms show the predicted values of one bar in pictures with it and without
+# it.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 for ax, bar in zip(axes, (1, 6), strict=True):
     for present, name in ((0, "not there"), (1, "there")):

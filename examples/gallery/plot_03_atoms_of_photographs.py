@@ -1,8 +1,9 @@
 """
-Atoms of photographs
-====================
+Atoms of photographs: edges, spots, stripes
+===========================================
 
-Learn a dictionary of small patches from two photographs. The atoms are edges, spots and stripes.
+Learn a dictionary of small patches from two photographs. The atoms are edges, spots and
+stripes.
 """
 
 # %%
@@ -18,7 +19,9 @@ from sparlow.priors import ElasticNet
 photographs = [picture.mean(axis=2) / 255 for picture in load_sample_images().images]
 patches = np.vstack(
     [
-        extract_patches_2d(picture, (10, 10), max_patches=4000, random_state=0).reshape(4000, 100)
+        extract_patches_2d(picture, (10, 10), max_patches=4000, random_state=0).reshape(
+            4000, 100
+        )
         for picture in photographs
     ]
 )
@@ -28,16 +31,23 @@ patches = (patches / norms)[norms.ravel() > 0.5]  # flat patches say nothing
 
 # %%
 # The online learner sees each patch a few times.
-learner = DictionaryLearner(120, "online", ElasticNet(0.15), max_iter=5, random_state=0, n_jobs=-1).fit(patches)
-order = np.argsort(-np.asarray(abs(learner.transform(patches)).sum(axis=0)).ravel())  # most used first
+learner = DictionaryLearner(
+    120, "online", ElasticNet(0.15), max_iter=5, random_state=0, n_jobs=-1
+).fit(patches)
+order = np.argsort(
+    -np.asarray(abs(learner.transform(patches)).sum(axis=0)).ravel()
+)  # most used first
 plots.images(learner.dictionary_[order], (10, 10), columns=20)
 
 # %%
-# Few atoms explain a patch: here are a patch, its reconstruction, and the atoms that it is made of.
+# Few atoms explain a patch: here are a patch, its reconstruction, and the atoms that it
+# is made of.
 codes = learner.transform(patches)
 print(f"{codes.nnz / len(patches):.1f} of 120 atoms per patch")
 residuals = np.linalg.norm(patches - codes @ learner.dictionary_, axis=1)
-residuals[np.diff(codes.indptr) != 5] = np.inf  # of the patches of five atoms, the one that they explain best
+residuals[np.diff(codes.indptr) != 5] = (
+    np.inf
+)  # of the patches of five atoms, the one that they explain best
 row = int(np.argmin(residuals))
 plots.explanation(patches[row], learner.dictionary_, codes[[row]], (10, 10))
 plt.show()

@@ -1,9 +1,9 @@
 """
-Views of your own
-=================
+Your own views: mirror images
+=============================
 
-Views are versions of a sample whose codes are pooled. This family adds the mirror image, so that left and right are
-treated alike.
+Views are versions of a sample whose codes are pooled. This family adds the mirror
+image, so that left and right are treated alike.
 """
 
 # %%
@@ -36,13 +36,16 @@ class Mirrored(Views):
 # %%
 # The training images are as usual. Every second test image is mirrored.
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=0.5, random_state=0, stratify=y
+)
 mirrored = X_test.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
 plots.images(np.vstack([X_test[:10], mirrored[:10]]), (8, 8), columns=10)
 
 # %%
-# Without the views, mirrored images are a surprise. With them, both kinds have the same codes. The price is that
-# mirrored images of different digits, such as 2 and 5, look more alike.
+# Without the views, mirrored images are a surprise. With them, both kinds have the same
+# codes. The price is that mirrored images of different digits, such as 2 and 5, look
+# more alike.
 options = {"n_atoms": 150, "max_iter": 0, "random_state": 0, "n_jobs": -1}
 models = {
     "no views": SparLow("lda", **options),
