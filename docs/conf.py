@@ -91,6 +91,7 @@ html_favicon = "_static/logo.svg"
 html_sidebars = {"index": []}
 html_title = f"SparLow {version}"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False

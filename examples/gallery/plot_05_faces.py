@@ -77,5 +77,5 @@ axes[1].set_title("SparLow: who it is")
 # With all seven components, the people are told apart.
 full = SparLow("lda", max_iter=0, random_state=0, n_jobs=-1).fit(train, y_train)
 print(f"{100 * full.score(test, y_test):.1f} % of the names are right")
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 1
 plt.show()

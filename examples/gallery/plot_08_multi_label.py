@@ -45,5 +45,5 @@ for ax, bar in zip(axes, (1, 6), strict=True):
     ax.axvline(0.5, color="k", lw=1)
     ax.set(xlabel="predicted value", title=f"bar {bar}", yticks=[])
     ax.legend(frameon=False)
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 1
 plt.show()
