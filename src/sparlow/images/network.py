@@ -338,7 +338,7 @@ class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        vectors : float32 array of shape (n, n_features_out_)
+        vectors : float32 array of shape (n, n_outputs)
 
         """
         check_is_fitted(self)
