@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 from .coding import Coder, encode, objective, optimality_gap, pullback
+from .copies import Copies
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .models import load, save
 from .tracequotient import trace_ratio
@@ -14,6 +15,7 @@ _ROOMS = ("classifiers", "criteria", "explanations", "export", "images", "plots"
 
 __all__ = [
     "Coder",
+    "Copies",
     "DictionaryLearner",
     "SparLow",
     "TraceQuotient",

@@ -114,6 +114,12 @@ class Checkpoint:
         }
         self.save()
 
+    def keep_pass(self, arrays: dict[str, Array], rows: list[dict[str, float]], done: int) -> None:
+        """Write the state after a pass of stochastic steps; ``done`` counts the batches."""
+        self.arrays = arrays
+        self.numbers = {"rows": [{name: float(value) for name, value in row.items()} for row in rows], "done": done}
+        self.save()
+
     def restored(self, objective: Objective) -> tuple[Objective, list[State], Refresh | None]:
         """Return the objective, the state (in a list, to be handed over) and the last refresh as they were kept."""
         assert self.arrays is not None
@@ -149,6 +155,9 @@ _PROJECTIONS = ("projection", "refresh_projection")
 
 def _check(arrays: Mapping[str, Array], about: Mapping[str, Any], n_inputs: int) -> None:
     """Refuse arrays and numbers that no fit has kept."""
+    if "counts" in arrays:  # of stochastic steps
+        _check_pass(arrays, about["numbers"], n_inputs)
+        return
     shapes = set()
     for name, array in arrays.items():
         if array.dtype.char not in "fd" or array.ndim != 2 or not np.isfinite(array).all():
@@ -169,6 +178,22 @@ def _check(arrays: Mapping[str, Array], about: Mapping[str, Any], n_inputs: int)
             raise ValueError("its numbers are not those of a fit")
         if not np.isfinite(kept[: len(kept) - sum(map(len, numbers["rows"]))]).all():
             raise ValueError("its numbers are not finite")
+
+
+def _check_pass(arrays: Mapping[str, Array], numbers: Mapping[str, Any], n_inputs: int) -> None:
+    """Refuse arrays and numbers that no pass of stochastic steps has kept."""
+    D, anchor = arrays["dictionary"], arrays["anchor"]
+    for atoms in (D, anchor):
+        if atoms.ndim != 2 or atoms.shape != (len(anchor), n_inputs) or atoms.dtype.char not in "fd":
+            raise ValueError(f"its atoms must have {n_inputs} features")
+        if not np.abs(np.linalg.norm(atoms.astype(float), axis=1) - 1).max() < 1e-3:
+            raise ValueError("its atoms must have unit norm")
+    if arrays["adam_mean"].shape != D.shape or arrays["adam_square"].shape != (len(D), 1):
+        raise ValueError("its arrays do not fit each other")
+    if any(array.dtype.char not in "fd" for array in arrays.values()):
+        raise ValueError("its arrays must be numbers")
+    if arrays["counts"].shape != (4,) or not isinstance(numbers["done"], int) or not numbers["rows"]:
+        raise ValueError("its numbers are not those of a fit")
 
 
 def _packed(name: str, point: Any) -> dict[str, Array]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
@@ -119,13 +119,15 @@ class Rule(Protocol):
 class Labels:
     """What a criterion binds to: ``y`` encoded 0 … c−1 (−1 unlabelled) with ``classes``, or real ``targets``.
 
-    ``weights`` say how often each sample counts; None where all count the same.
+    ``weights`` say how often each sample counts; None where all count the same. Samples of one of the ``groups`` are
+    held out together.
     """
 
     y: Array | None = None
     classes: Array | None = None
     targets: Array | None = None
     weights: Array | None = None
+    groups: Array | None = None
 
     @property
     def bound(self) -> Array | None:
@@ -147,6 +149,11 @@ class Labels:
         if self.y is not None and np.bincount(self.y[self.y >= 0]).min() < 2:
             raise ValueError("Early stopping holds out samples of each class, but there is a class of one sample.")
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
+        if self.groups is not None:
+            _, held = next(
+                GroupShuffleSplit(1, test_size=fraction, random_state=rng).split(usable, groups=self.groups[usable])
+            )
+            return np.asarray(np.sort(usable[held]))
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
         least = 1 if stratify is None else len(np.unique(stratify))  # on either side
@@ -168,8 +175,23 @@ class Labels:
 
     def take(self, rows: Array) -> Labels:
         """Return the labels of some samples."""
-        y, targets, weights = (None if part is None else part[rows] for part in (self.y, self.targets, self.weights))
-        return Labels(y, self.classes, targets, weights)
+        own = (self.y, self.targets, self.weights, self.groups)
+        y, targets, weights, groups = (None if part is None else part[rows] for part in own)
+        return Labels(y, self.classes, targets, weights, groups)
+
+
+def with_groups(labels: Labels, groups: Any) -> Labels:
+    """Return the labels with a user's groups of the samples."""
+    if groups is None:
+        return labels
+    groups = column_or_1d(groups)
+    n = None if labels.bound is None else len(labels.bound)
+    if n is not None and len(groups) != n:
+        raise ValueError(f"groups has {len(groups)} entries, but there are {n} samples.")
+    numbers = np.unique(groups.astype(str) if groups.dtype == object else groups, return_inverse=True)[1]
+    if numbers.max(initial=0) < 1:
+        raise ValueError("All samples are of one group: no part can be held out. Leave groups out.")
+    return dataclasses.replace(labels, groups=numbers)
 
 
 def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .problem import METHODS
 
-SOLVERS = (*METHODS, "online")
+SOLVERS = ("auto", "stochastic", *METHODS)
 
 
 def _require(owner: Any, name: str, good: bool, expected: str) -> None:
@@ -36,10 +36,11 @@ class Solver:
 
     Parameters
     ----------
-    method : {"eliminate", "joint", "online"}, default="eliminate"
-        "eliminate" takes the best U for each D and moves D alone. "joint" moves both by conjugate gradients on the
-        product manifold, as in the paper. "online", for lda, mvr and pca, moves D after each mini-batch by running
-        statistics: ``max_iter`` is the number of passes, and one pass more computes the model.
+    method : {"auto", "stochastic", "eliminate", "joint"}, default="auto"
+        "stochastic" moves D by small steps on mini-batches, against a projection of running sums; ``max_iter`` is the
+        number of passes. "eliminate" takes the best U for each D and moves D by conjugate gradients of all samples.
+        "joint" moves both on the product manifold, the ascent of the paper. "auto" is "stochastic" for criteria with
+        labels unless the embedding is orthonormal, and "eliminate" elsewhere.
     tol : float, default=1e-5
         Stop when the objective rises by less than this, relative to its size, in two steps.
     refresh_every : int, default=2
@@ -55,7 +56,7 @@ class Solver:
 
     """
 
-    method: str = "eliminate"
+    method: str = "auto"
     tol: float = 1e-5
     refresh_every: int = 2
     mu_coherence: float = 0.0
@@ -75,23 +76,19 @@ class Solver:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Hold out a part of the samples, and take the number of steps that is best on them.
+    """Hold out a part of the samples, and make the steps only if they help on it by more than chance.
 
-    The model is then learned from all samples with that number of steps.
+    The model is then learned from all samples.
 
     Parameters
     ----------
     fraction : float, default=1/3
         The part of the samples that is held out; of the labelled ones where there are labels.
-    patience : int, default=4
-        Stop after so many steps without a better score.
 
     """
 
     fraction: float = 1 / 3
-    patience: int = 4
 
     def __post_init__(self) -> None:
         good = isinstance(self.fraction, numbers.Real) and 0 < float(self.fraction) < 1
         _require(self, "fraction", good, "a number between 0 and 1")
-        _require(self, "patience", _is_count(self.patience), "a positive whole number")

@@ -72,11 +72,11 @@ class LDA(Discriminant):
         self, X: Any, y: Array | None = None, n_jobs: int | None = None, sample_weight: Array | None = None
     ) -> Quotient:
         assert y is not None
-        weights = self._with_class_weights(y, sample_weight)
+        weights = self.sample_weights(y, sample_weight)
         above, below = graphs.between_classes(y, sample_weight=weights), graphs.within_classes(y, weights)
         return Quotient(above, below, balance=class_balance(y, self.balance, weights))
 
-    def _with_class_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+    def sample_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
         """Return how often each sample counts (n,), None where each counts once."""
         if self.class_weight is None:
             return sample_weight

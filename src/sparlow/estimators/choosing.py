@@ -1,4 +1,4 @@
-"""What is left open is chosen on held-out samples: ridges, further columns, number of steps. Then all samples teach."""
+"""What is left open is chosen on held-out samples: ridges, columns, whether steps help. Then all samples teach."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
 from ..parts import working_memory
-from ..problem import Evaluation, check_codes
+from ..problem import check_codes
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
 from .learning import (
     Choice,
-    Learned,
     Setup,
     Tell,
     described,
@@ -62,49 +61,45 @@ _LARGER = 20_000  # samples that further columns are tried on, where there are a
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
-_ENDED = ("interrupted", "stopped by callback")
-_KEPT = "joint learning does not help on held-out samples: the start is kept"
 
 
 def learn_model(
-    setup: Setup, samples: Samples, labels: Labels, rng: Any, tell: Tell | None, finishing: Finishing
+    setup: Setup,
+    samples: Samples,
+    labels: Labels,
+    rng: Any,
+    tell: Tell | None,
+    finishing: Finishing,
+    validation: tuple[Samples, Labels] | None = None,
 ) -> dict[str, Any]:
-    """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes."""
+    """Choose on held-out samples what is left open, learn from all samples, and return the fitted attributes.
+
+    ``validation`` are the samples held out; parts of the others by default.
+    """
     if setup.whiten and (setup.n_components or 0) > len(samples):
         raise ValueError(
             f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
             f'{len(samples)} or less, or embedding="orthonormal".'
         )
     checkpoint = _checkpoint(setup, samples, labels)
-    known = None if checkpoint is None else checkpoint.chosen
-    trials = Trial.several(setup, samples, labels, rng) if known is None else []
-    choice = _usual(setup, labels)
-    fitted: dict[str, Any] = {}
-    if trials:
-        larger = functools.partial(trials[0].larger, samples, labels, rng)
-        choice, fitted = _choose(setup, trials, larger, choice, tell)
-        del larger
-        if fitted.get("stop_reason_") in _ENDED:
-            return fitted
-        tell = None if setup.stopping is not None else tell
-    del trials
-    if known is not None:
-        choice, fitted = _chosen_before(known)
-        tell = None if fitted and setup.stopping is not None else tell
-    elif checkpoint is not None:
-        checkpoint.chosen = _as_chosen(choice, fitted)
-    try:
-        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
-    except KeyboardInterrupt:
-        if not fitted:
-            raise
-        return {**fitted, "stop_reason_": "interrupted"}
+    if checkpoint is not None and checkpoint.chosen is not None:
+        choice = _chosen_before(checkpoint.chosen)
+    else:
+        trials = Trial.several(setup, samples, labels, rng, validation)
+        larger = functools.partial(trials[0].larger, samples, labels, rng) if trials and not validation else None
+        try:
+            choice = _choose(setup, trials, larger, _usual(setup, labels)) if trials else _usual(setup, labels)
+        except KeyboardInterrupt:
+            if not trials or trials[0].choice is None:
+                raise
+            return {**trials[0].fitted(), "stop_reason_": "interrupted"}
+        del trials, larger
+        if checkpoint is not None:
+            checkpoint.chosen = _as_chosen(choice)
+    learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
     finishing.begin()
-    ended = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
-    if setup.stopping is None or not fitted:
-        return ended
-    told = _TOLD[:2] if learned.reason == "interrupted" else _TOLD
-    return {**ended, **{name: fitted[name] for name in told}, "best_iter_": choice.n_steps or 0}
+    told = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
+    return {**told, "held_out_": choice.held_out}
 
 
 def _usual(setup: Setup, labels: Labels) -> Choice:
@@ -114,29 +109,36 @@ def _usual(setup: Setup, labels: Labels) -> Choice:
     return Choice(FEW if labels.few else USUAL)
 
 
-def _choose(
-    setup: Setup, trials: list[Trial], larger: Callable[[], Trial | None], start: Choice, tell: Tell | None
-) -> tuple[Choice, dict[str, Any]]:
-    """Return the choice, and the fitted attributes of the last model on the way; ``start`` wins ties.
+def _choose(setup: Setup, trials: list[Trial], larger: Callable[[], Trial | None] | None, usual: Choice) -> Choice:
+    """Return the choice: that of the start, or that after the steps where these are better by more than chance.
 
     A ``larger`` trial, where there is one, says whether further columns help.
     """
-    if setup.whiten and setup.views.whole:
-        pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
-        tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
-        found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-        start = Choice(_beyond_the_grid(trials, found, choose_ridges(found, start.ridges)))
-        if all(trial.may_be_wide for trial in trials):
-            start = _columns(trials, larger(), start, found[start.ridges])
-    choice, fitted = trials[0].run(start, tell)
-    if choice.n_steps and trials[0].truth.y is not None and fitted["stop_reason_"] not in _ENDED:
-        gained = [trial.gains(choice) for trial in trials]
-        if any(gains is None for gains in gained):
-            return choice, {**fitted, "stop_reason_": "interrupted"}
-        if not surely(_pooled(trials, gained)):  # type: ignore[arg-type]
-            choice = dataclasses.replace(choice, n_steps=0, by_count=trials[0].by_count(0))
-            fitted |= {"best_iter_": 0, "stop_reason_": _KEPT}
-    return choice, fitted
+    start, outcomes = _embedded_best(setup, trials, usual)
+    if setup.stopping is not None and setup.max_iter > 0:
+        for trial in trials:
+            trial.choice = start
+        moved = [trial.after_steps() for trial in trials]
+        end, after = _embedded_best(setup, moved, usual)
+        scores = {"start": float(outcomes.mean()), "end": float(after.mean())}
+        helped = surely(after - outcomes) if trials[0].truth.y is not None else scores["end"] > scores["start"]
+        start = dataclasses.replace(start, n_steps=0, held_out=scores)
+        if helped:
+            trials, start, outcomes = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=scores), after
+    if setup.whiten and setup.views.whole and all(trial.may_be_wide for trial in trials):
+        start = _columns(trials, larger() if larger and not start.n_steps else None, start, outcomes)
+    return trials[0].ended(start)
+
+
+def _embedded_best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
+    """Return the usual choice with the best ridges at the dictionaries of the trials, and the outcomes with these."""
+    if not (setup.whiten and setup.views.whole):
+        return usual, _pooled(trials, [trial.outcomes(usual) for trial in trials])
+    pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
+    tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
+    found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
+    best = _beyond_the_grid(trials, found, choose_ridges(found, usual.ridges))
+    return Choice(best), found[best]
 
 
 def _beyond_the_grid(
@@ -187,10 +189,7 @@ class Trial:
     ) -> None:
         self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
         self.rows, self.taught = rows, taught
-        self.right: list[Array] = []
-        self._embeddings: dict[int, tuple[Array, Array]] = {}  # at the start, and at the best step so far
-        self.votes: tuple[float, float] | None = None
-        self._coded: Coded | None = None
+        self.choice: Choice | None = None  # while steps are made
 
     @functools.cached_property
     def dictionary(self) -> Array:
@@ -214,11 +213,21 @@ class Trial:
         return n_components_of(self.setup.criterion, self.setup.n_components, width, self.known, "atoms")
 
     @classmethod
-    def several(cls, setup: Setup, samples: Samples, labels: Labels, rng: Any) -> list[Trial]:
+    def several(
+        cls,
+        setup: Setup,
+        samples: Samples,
+        labels: Labels,
+        rng: Any,
+        validation: tuple[Samples, Labels] | None = None,
+    ) -> list[Trial]:
         """Return trials with other parts held out: three of few samples, one of many, none where none is possible."""
         open_ = (setup.whiten and setup.views.whole) or (setup.stopping is not None and setup.max_iter > 0)
         if not open_:
             return []
+        if validation is not None:
+            held = np.arange(len(validation[0]))
+            return [cls(setup, samples, labels, *validation, held, np.arange(len(samples)))]
         fraction = (setup.stopping or EarlyStopping()).fraction
         obstacle = cls._obstacle(setup, len(samples), labels, fraction)
         if obstacle is not None:
@@ -253,7 +262,9 @@ class Trial:
         fraction = (setup.stopping or EarlyStopping()).fraction
         rows = np.arange(len(samples))
         known: Any = labels.known
-        if known.sum() > _TRIAL:  # of each class as many as before, the unlabelled as they are
+        if (
+            known.sum() > _TRIAL and labels.groups is None
+        ):  # of each class as many as before, the unlabelled as they are
             others = np.flatnonzero(~known)
             others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
             drawn = labels.held_out(len(samples), _TRIAL / known.sum(), rng)
@@ -296,56 +307,54 @@ class Trial:
         return self.setup.n_components is None and self.known.y is not None and self._count < WIDE
 
     def outcomes(self, choice: Choice) -> Array:
-        """Return how well each held-out sample is embedded at the first dictionary."""
+        """Return how well each held-out sample is embedded."""
+        return self._judged(*self._embedded(choice))
+
+    def _embedded(self, choice: Choice) -> tuple[Array, Array]:
+        """Return the embeddings of the samples learned from and of those held out."""
+        if not self.setup.whiten:
+            learned = learn_from(
+                self._at_first_dictionary(), self.rest, self.known, dataclasses.replace(choice, n_steps=0)
+            )
+            embedding: Any = embedding_at(learned, learned.last)
+            held = self.held.coded(self.dictionary).weighted(learned.last.coded.samples.weights)
+            return embedding(learned.last.coded), embedding(held)
         ratio, held = self._start
         coded, W = ratio.solve(choice.ridges, self._count, choice.wide)
         embedding = Embedding.of(W, coded)
-        return self._judged(embedding(coded), embedding(held.weighted(coded.samples.weights)))
+        return embedding(coded), embedding(held.weighted(coded.samples.weights))
 
-    def run(self, start: Choice, tell: Tell | None) -> tuple[Choice, dict[str, Any]]:
-        """Make steps, and return the choice of their number and the fitted attributes of the last model on the way."""
-        setup = self._at_first_dictionary()
-        steps = setup.stopping is not None and setup.max_iter > 0 and bool(np.isfinite(start.ridges[0]))
-        choice = dataclasses.replace(start, n_steps=setup.max_iter if steps else 0)
-        learned = learn_from(setup, self.rest, self.known, choice, tell if steps else None, self._judge)
-        scores = [float(right.mean()) for right in self.right]
-        best = int(np.argmax(scores))
-        if len(self.right[0]) > 1 and not surely(self.right[best] - self.right[0]):
-            best = 0
-        fitted = {**learned.summary(), **described(learned, learned.last), "best_iter_": best}
-        if best == 0 and steps and learned.reason not in _ENDED:
-            fitted["stop_reason_"] = _KEPT
-        n_steps = best if steps else None
-        return dataclasses.replace(choice, n_steps=n_steps, votes=self.votes, by_count=self.by_count(best)), fitted
+    def after_steps(self) -> Trial:
+        """Return the trial at the dictionary that the steps lead to."""
+        assert self.choice is not None
+        choice = dataclasses.replace(self.choice, n_steps=self.setup.max_iter)
+        learned = learn_from(self._at_first_dictionary(), self.rest, self.known, choice)
+        if learned.reason == "interrupted":
+            raise KeyboardInterrupt
+        setup = dataclasses.replace(self.setup, dictionary=learned.last.dictionary, n_atoms=None)
+        return Trial(setup, self.rest, self.known, self.held, self.truth, self.rows, self.taught)
 
-    def by_count(self, step: int) -> dict[int, Array]:
-        """Return the outcomes after a step by number of columns; of the start, or of the best step."""
-        ours, theirs = self._embeddings[step]
-        return {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
+    def fitted(self) -> dict[str, Any]:
+        """Return the fitted attributes of the start, learned from the part."""
+        assert self.choice is not None
+        choice = dataclasses.replace(self.choice, n_steps=0)
+        learned = learn_from(self._at_first_dictionary(), self.rest, self.known, choice)
+        return {**learned.summary(), **described(learned, learned.last)}
 
-    def gains(self, choice: Choice) -> Array | None:
-        """Return what the steps of a choice add to the outcome of each held-out sample; None if interrupted."""
-        assert choice.n_steps
-        if self.right:  # those that it was chosen by
-            return self.right[choice.n_steps] - self.right[0]
-        found: list[Array] = []
-
-        def judge(learned: Learned, now: Evaluation) -> tuple[float, str | None]:
-            found.append(self._judged(*self._embedded(learned, now)))
-            return float("nan"), None
-
-        learned = learn_from(self._at_first_dictionary(), self.rest, self.known, choice, None, judge)
-        return None if learned.reason == "interrupted" else found[-1] - found[0]
+    def ended(self, choice: Choice) -> Choice:
+        """Return a choice with how neighbours vote, and the outcomes by number of columns."""
+        ours, theirs = self._embedded(choice)
+        votes = None
+        if self.truth.y is not None:
+            rows: Any = self.known.known
+            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
+            votes = found.beta, found.floor
+        by_count = {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
+        return dataclasses.replace(choice, votes=votes, by_count=by_count)
 
     def _at_first_dictionary(self) -> Setup:
         """Return the setup with the first dictionary of the trial."""
         return dataclasses.replace(self.setup, dictionary=self.dictionary, n_atoms=None)
-
-    def _embedded(self, learned: Learned, now: Evaluation) -> tuple[Array, Array]:
-        """Return the embeddings of the samples learned from and of those held out."""
-        self._coded = held = self.held.coded(now.dictionary, self._coded)
-        embedding = embedding_at(learned, now)
-        return embedding(now.coded), embedding(held.weighted(now.coded.samples.weights))
 
     def _judged(self, ours: Array, theirs: Array) -> Array:
         """Return what each held-out sample adds to the score: whether its neighbours have its class, or R² alone."""
@@ -354,21 +363,6 @@ class Trial:
             predicted = regress(ours, self.known).predict(theirs).reshape(self.truth.targets.shape)
             return np.array([r2_score(self.truth.targets, predicted, multioutput="variance_weighted")])
         return nearest_right(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index, arg-type]
-
-    def _judge(self, learned: Learned, now: Evaluation) -> tuple[float, str | None]:
-        """Score one step on held-out samples, and say whether to stop."""
-        ours, theirs = self._embedded(learned, now)
-        outcomes = self._judged(ours, theirs)
-        if all(outcomes.mean() > right.mean() for right in self.right):
-            self._embeddings = {0: self._embeddings.get(0, (ours, theirs)), len(self.right): (ours, theirs)}
-        self.right.append(outcomes)
-        if self.truth.y is not None and self.votes is None:
-            rows: Any = self.known.known
-            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-            self.votes = found.beta, found.floor
-        patience = (self.setup.stopping or EarlyStopping()).patience
-        late = len(self.right) - 1 - int(np.argmax([right.mean() for right in self.right])) >= patience
-        return float(self.right[-1].mean()), "held-out score no longer rises" if late else None
 
 
 def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | None:
@@ -387,23 +381,15 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
     return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
 
 
-_TOLD = ("history_", "n_iter_", "stop_reason_")  # of the choice of the number of steps
-
-
-def _as_chosen(choice: Choice, fitted: dict[str, Any]) -> dict[str, Any]:
+def _as_chosen(choice: Choice) -> dict[str, Any]:
     """Return a choice as a file of plain numbers keeps it."""
-    told = {name: fitted[name] for name in _TOLD if name in fitted}
-    if told:
-        told["history_"] = {name: column.tolist() for name, column in told["history_"].items()}
     by_count = {count: outcomes.tolist() for count, outcomes in choice.by_count.items()}
-    return {**dataclasses.asdict(choice), "by_count": by_count, "told": told}
+    return {**dataclasses.asdict(choice), "by_count": by_count}
 
 
-def _chosen_before(known: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+def _chosen_before(known: dict[str, Any]) -> Choice:
     """Return a choice that a checkpoint has kept."""
-    told = dict(known["told"])
-    if told:
-        told["history_"] = {name: np.array(column) for name, column in told["history_"].items()}
     votes = None if known["votes"] is None else tuple(known["votes"])
     by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
-    return Choice(tuple(known["ridges"]), known["wide"], known["n_steps"], votes, by_count), told
+    held_out = dict(known["held_out"])
+    return Choice(tuple(known["ridges"]), known["wide"], known["n_steps"], votes, by_count, held_out)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..checks import validate_data
 from ..coded import Samples
 from ..criteria import LDA, Criterion, criterion_named
 from ..defaults import default_prior, warn_of_common_mean
-from ..labels import Labels, check_labels, check_weights
+from ..labels import Labels, check_labels, check_weights, labels_of_batch, with_groups
 from ..parallel import Finishing
 from ..parts import Parts, drawn_rows, streams
 from ..priors import Prior
@@ -25,15 +26,23 @@ from .choosing import learn_model
 from .large import as_array, store_of
 from .learning import Setup
 from .scaling import Scaling, choose_scaling
-from .streaming import Begun, begin_stream, learn_online
+from .streaming import Begun, begin_stream
 
 Array = NDArray[Any]
 
 
-def fit_model(
-    model: Any, X: Any, y: Any, sample_weight: Any, last: Array | None, finishing: Finishing
-) -> dict[str, Any]:
+class Beside(NamedTuple):
+    """What ``fit`` takes beside samples and labels."""
+
+    sample_weight: Any = None
+    groups: Any = None
+    X_val: Any = None
+    y_val: Any = None
+
+
+def fit_model(model: Any, X: Any, y: Any, beside: Beside, last: Array | None, finishing: Finishing) -> dict[str, Any]:
     """Return the fitted attributes; ``last`` is a dictionary to go on from."""
+    sample_weight = beside.sample_weight
     criterion, name = criterion_named(model.criterion), type(model).__name__
     refuse_stacks(X)
     rng, given, store = check_random_state(model.random_state), X, None
@@ -47,6 +56,7 @@ def fit_model(
     X = validate_data(model, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
     if store is None:
         labels = check_weights(criterion, X, check_labels(criterion, X, y, name), sample_weight)
+    labels = with_groups(labels, as_array(beside.groups))
     scaling = _scaling_for(model, X, labels if store is None else labels.take(drawn))
     X = scaling(X)
     views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
@@ -57,25 +67,36 @@ def fit_model(
     if store is not None:
         samples = Parts(store, scaling, prior, views, n_jobs=model.n_jobs, drawn=drawn)
     del X
-    setup = _setup_of(model, criterion, labels, prior, views, seed, last)
-    if labels.weights is not None and setup.solver.method == "online":
-        raise ValueError('solver="online" counts each sample once in its running sums: leave sample_weight out.')
+    setup = _setup_of(model, criterion, labels, prior, views, seed, scaling, last)
+    validation = _validation(model, beside, labels, scaling, prior, views)
     columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
-    beside = {**classes_beside(labels, y, len(samples)), **columns}
-    follower = Follower(model, given, y, model.max_iter, model.verbose, beside)
-    passes = max(1, model.max_iter) if setup.solver.method == "online" else 0
+    known = {**classes_beside(labels, y, len(samples)), **columns}
+    follower = Follower(model, given, y, model.max_iter, model.verbose, known)
     try:
-        setup = learn_online(setup, samples, labels) if passes else setup
-        fitted = learn_model(setup, samples, labels, rng, follower.step, finishing)
+        fitted = learn_model(setup, samples, labels, rng, follower.step, finishing, validation)
     finally:
         if store is not None:
             samples.close()
     if _stands_aside(model) and model.max_iter and fitted["stop_reason_"] == "max_iter reached":
         fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
-    if passes:
-        fitted |= {"n_iter_": passes, "stop_reason_": f"{passes} pass{'es' * (passes > 1)} over the samples"}
     follower.close(fitted)
-    return {**fitted, **beside, "shrinkage_": setup.shrinkage}
+    return {**fitted, **known, "shrinkage_": setup.shrinkage}
+
+
+def _validation(
+    model: Any, beside: Beside, labels: Labels, scaling: Scaling, prior: Prior, views: Bound
+) -> tuple[Samples, Labels] | None:
+    """Return the user's validation samples, checked and scaled, with their labels as the training samples have them."""
+    if beside.X_val is None and beside.y_val is None:
+        return None
+    if beside.X_val is None or beside.y_val is None or labels.bound is None:
+        raise ValueError("X_val and y_val come together, and are for criteria with labels: give both or neither.")
+    X = validate_data(model, beside.X_val, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+    truth = labels_of_batch(criterion_named(model.criterion), X, beside.y_val, labels.classes, type(model).__name__)
+    known = np.flatnonzero(truth.known)
+    if not len(known):
+        raise ValueError("y_val has no label: validation needs labelled samples.")
+    return Samples(scaling(X[known]), prior, views, n_jobs=model.n_jobs), truth.take(known)
 
 
 def begun_with(model: Any, X: Any, labels: Labels, again: Begun | None = None) -> Begun:
@@ -90,7 +111,7 @@ def begun_with(model: Any, X: Any, labels: Labels, again: Begun | None = None) -
     drawn = None if again is None else again["setup"].seed
     seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max) if drawn is None else drawn
     prior = model.prior or default_prior(X, criterion.mild_prior)
-    setup = _setup_of(model, criterion, labels, prior, Bound(), seed)
+    setup = _setup_of(model, criterion, labels, prior, Bound(), seed, scaling)
     stream = begin_stream(setup, Samples(X, prior, n_jobs=model.n_jobs), labels)
     first = (None, None)
     if again is not None:
@@ -107,10 +128,22 @@ def _scaling_for(model: Any, X: Any, labels: Labels) -> Scaling:
 
 
 def _setup_of(
-    model: Any, criterion: Criterion, labels: Labels, prior: Prior, views: Bound, seed: int, last: Array | None = None
+    model: Any,
+    criterion: Criterion,
+    labels: Labels,
+    prior: Prior,
+    views: Bound,
+    seed: int,
+    scaling: Scaling,
+    last: Array | None = None,
 ) -> Setup:
     """Return everything that is decided before learning begins; ``last`` is a dictionary to go on from."""
     solver = Solver(model.solver) if isinstance(model.solver, str) else model.solver
+    if solver.method == "auto":
+        steps = criterion.supervision != "none" and model.embedding != "orthonormal"
+        solver = dataclasses.replace(solver, method="stochastic" if steps else "eliminate")
+    if getattr(model.copies, "moves", False) and scaling.means is not None:
+        raise ValueError("Moved pictures need rows of unit norm: give normalize=True beside copies that move pixels.")
     nearness = criterion.usual_proximity(labels.bound)
     if last is not None and model.n_atoms not in (None, len(last)):
         raise ValueError(f"n_atoms={model.n_atoms}, but warm_start goes on from the {len(last)} atoms of the last fit.")
@@ -132,6 +165,8 @@ def _setup_of(
         order=_order(model, criterion, labels),
         seed=seed,
         fixed_seed=seed if isinstance(model.random_state, Integral) else None,
+        copies=model.copies,
+        unit=scaling.unit,
         n_jobs=model.n_jobs,
     )
 

@@ -19,20 +19,23 @@ from sklearn.linear_model import Ridge
 
 from ..checkpoints import Checkpoint
 from ..coded import Coded, Rows, Samples
-from ..criteria import Criterion
+from ..criteria import Criterion, Quotient
 from ..criteria.base import bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
 from ..embedding import USUAL, Embedding, block_weights, variances, weights_beside, whitened
 from ..labels import UNLABELLED, Labels
+from ..messages import warn
 from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, Refresh, begin, learn
 from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of
+from ..stochastic import has_steps
 from ..tracequotient import canonical
 from ..views import Bound
+from .epochs import Course, Epochs, learn_in_steps
 
 Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
@@ -41,6 +44,7 @@ _VECTORS = 20_000  # views that the first dictionary is learned from
 _PASSES = 5  # passes over them
 _DIRECTIONS = 256  # leading directions of pooled codes that neighbours are searched in
 _UNIQUE = 1e-4  # curvature of the prior from which on codes do not depend on those they were started from
+_KEPT = "joint learning does not help on held-out samples: the start is kept"
 _QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
 
 
@@ -65,6 +69,8 @@ class Setup:
     order: int | None  # of the embedding, 1 or 2; None chooses
     seed: int
     n_jobs: int | None
+    copies: Any = None  # what draws copies of a batch
+    unit: bool = True  # whether samples have unit norm
     fixed_seed: int | None = None  # the user's, None where it is drawn
     began: float = field(default_factory=time.perf_counter)
 
@@ -135,13 +141,14 @@ def _usual_atoms(setup: Setup, n_samples: int, labels: Labels, distinct: int) ->
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on held-out samples: two ridges, further columns, the number of steps, how neighbours vote."""
+    """What is chosen on held-out samples: two ridges, further columns, whether steps are made, how neighbours vote."""
 
     ridges: tuple[float, float] = USUAL
     wide: bool = False
     n_steps: int | None = None
     votes: tuple[float, float] | None = None
     by_count: dict[int, Array] = field(default_factory=dict)  # outcomes on held-out samples by number of components
+    held_out: dict[str, float] = field(default_factory=dict)  # their mean at the start and after the steps
 
 
 @dataclass
@@ -161,7 +168,8 @@ class Learned:
         """Return the fitted attributes that tell how learning went."""
         n_iter = len(self.rows) - 1
         history = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
-        return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": self.reason, "history_": history}
+        reason = _KEPT if self.choice.n_steps == 0 and self.reason == "max_iter reached" else self.reason
+        return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": reason, "history_": history}
 
 
 def learn_from(
@@ -170,22 +178,29 @@ def learn_from(
     labels: Labels,
     choice: Choice,
     tell: Tell | None = None,
-    judge: Callable[[Learned, Evaluation], tuple[float, str | None]] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Learned:
-    """Learn the first dictionary, bind the criterion, and make the steps that were chosen.
-
-    ``judge(learned, now)`` is asked at the start and after each step for a score on held-out samples, and for a reason
-    to stop.
-    """
+    """Learn the first dictionary, bind the criterion, and make the steps that were chosen."""
     D = None if checkpoint is None else checkpoint.anchor
     D = first_dictionary(setup, samples, labels) if D is None else D
     if checkpoint is not None and checkpoint.anchor is None:
         checkpoint.anchor = D
         checkpoint.save()
     steps = setup.max_iter if choice.n_steps is None else choice.n_steps
+    quotient, course = None, None
+    if steps and setup.solver.method == "stochastic":
+        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D), labels, setup.n_jobs)
+        if has_steps(setup.criterion, quotient):
+            D, course = _stepped(setup, samples, labels, choice, quotient, D, tell, checkpoint)
+            steps, checkpoint = 0, None
+        else:
+            warn(
+                f"{type(setup.criterion).__name__} has the trace form below, for which no stochastic steps are known: "
+                'the ascent of all samples is taken. solver="eliminate" says so without this warning.'
+            )
     coded, ridge = samples.coded(D, keep=steps > 0), None
-    quotient = bind_checked(setup.criterion, _looked_at(setup, samples, coded), labels, setup.n_jobs)
+    if quotient is None or setup.views.epsilon:
+        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D, coded), labels, setup.n_jobs)
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
@@ -212,7 +227,7 @@ def learn_from(
             embedding = Embedding.of(W, coded, labels.weights)
             U = np.linalg.qr(W[:, :count])[0]
     objective, start = begin(
-        setup.solver.method,
+        setup.solver.method if setup.solver.method != "stochastic" else "eliminate",
         samples,
         quotient,
         D,
@@ -225,22 +240,20 @@ def learn_from(
     )
     learned = Learned(setup, labels, choice, objective, start, embedding)
     del coded
-
-    def note(now: Evaluation, state: State | None) -> str | None:
-        score, enough = (float("nan"), None) if judge is None else judge(learned, now)
-        learned.rows.append({**_row(learned, now, state), "held_out": score})
-        return enough
+    if course is not None:
+        learned.rows, learned.reason = course.rows, course.reason
+        return learned
 
     def follow(objective: Objective, state: State) -> str | None:
         learned.objective, now = objective, state.evaluation
-        enough = note(now, state)
+        learned.rows.append(_row(learned, now, state))
         if tell is not None and tell(learned.rows[-1], lambda: described(learned, now)):
             return "stopped by callback"
-        return enough
+        return None
 
     refresh: Refresh | None = None
     if checkpoint is None or checkpoint.numbers is None:
-        note(start, None)
+        learned.rows.append(_row(learned, start, None))
     del start  # evaluations are large: none is held for longer than it is needed
     held: list[Evaluation | State] = [_handed_over(learned)]
     if checkpoint is not None and checkpoint.numbers is not None:
@@ -264,13 +277,41 @@ def learn_from(
     return learned
 
 
-def _looked_at(setup: Setup, samples: Samples, coded: Coded) -> Any:
+def _looked_at(setup: Setup, samples: Samples, D: Array, coded: Coded | None = None) -> Any:
     """Return what neighbours are searched in: the samples, or the leading directions of pooled codes of patches."""
     if not setup.criterion.neighbours:
         return samples
     if not setup.views.epsilon:
         return samples.for_neighbours()
+    coded = samples.coded(D) if coded is None else coded
     return coded @ coded.leading_directions(_DIRECTIONS, centred=False)
+
+
+def _stepped(
+    setup: Setup,
+    samples: Samples,
+    labels: Labels,
+    choice: Choice,
+    quotient: Quotient,
+    D: Array,
+    tell: Tell | None,
+    checkpoint: Checkpoint | None,
+) -> tuple[Array, Course]:
+    """Return the dictionary after the passes of stochastic steps, and how they went; codes learn alone."""
+    alone = dataclasses.replace(samples, weights=(1.0, 0.0))
+    count = n_components_of(setup.criterion, setup.n_components, alone.width(len(D)), labels, "atoms")
+
+    def follow(row: dict[str, float], now: Array) -> bool:
+        def model() -> dict[str, Any]:
+            known = dataclasses.replace(setup, dictionary=now, n_atoms=None)
+            learned = learn_from(known, samples, labels, dataclasses.replace(choice, n_steps=0))
+            return {**learned.summary(), **described(learned, learned.last)}
+
+        return tell is not None and tell(row, model)
+
+    epochs = Epochs.of(setup, alone, labels, quotient, count)
+    course = learn_in_steps(setup, epochs, D, follow, checkpoint)
+    return course.dictionary, course
 
 
 def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:
@@ -304,6 +345,7 @@ def _row(learned: Learned, now: Evaluation, state: State | None) -> dict[str, fl
         "seconds": time.perf_counter() - learned.setup.began,
         "evaluations": 1 if state is None else state.n_evaluations - before,
         "restarted": False if state is None else state.restarted,
+        "held_out": nan,
     }
 
 

@@ -19,21 +19,22 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks import check_array, validate_data
 from ..coded import Coded, Samples, code
 from ..coding import Coder
+from ..copies import Copies
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..dictionaries import LEARNERS
 from ..embedding import Embedding
 from ..labels import Labels, labels_of_batch
 from ..messages import warn
-from ..online import kind_of
 from ..parallel import Finishing, one_blas_thread
 from ..parts import Local, is_dask, streams
 from ..priors import Prior
 from ..quadratic import Quadratic
 from ..solvers import SOLVERS, EarlyStopping, Solver
+from ..stream import check_streams
 from ..views import Bound, Views
 from .attributes import check_attributes, table_of_numbers
 from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
-from .fitting import begun_with, fit_model
+from .fitting import Beside, begun_with, fit_model
 from .large import by_blocks, in_parts
 from .scaling import Scaling
 from .streaming import all_so_far, with_batch
@@ -46,7 +47,7 @@ def _streams(model: Any) -> bool:
     if model.views is not None:
         raise AttributeError("partial_fit takes samples as they are: leave views out, or use fit.")
     try:
-        kind_of(criterion_named(model.criterion), True)
+        check_streams(criterion_named(model.criterion))
     except ValueError as error:
         raise AttributeError(str(error)) from error
     return True
@@ -84,15 +85,19 @@ class SparLow(CallbackSupportMixin, Projector):
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
         at least as many labels as atoms, or atoms of your own. "auto" is "ksvd", and "online" for patches.
     max_iter : int, default=10
-        Steps of joint learning. 0 gives the sequential method: the best projection for the first dictionary.
-    solver : str or Solver, default="eliminate"
-        How steps are made: "eliminate" takes the best U for each D, "joint" moves both as in the paper, "online" moves
-        D after each mini-batch, for data that are too large for many passes. A
-        ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ among them.
+        Passes of stochastic steps, or steps of the ascent. 0 gives the sequential method: the best projection for the
+        first dictionary.
+    solver : str or Solver, default="auto"
+        How steps are made: "stochastic" moves D by mini-batches against a projection of running sums, "eliminate" takes
+        the best U for each D and moves D by conjugate gradients of all samples, "joint" moves both, the ascent of the
+        paper. "auto" is "stochastic" for criteria with labels unless the embedding is orthonormal, and "eliminate"
+        elsewhere. A ``sparlow.solvers.Solver`` has further settings, the weights μ₁ and μ₂ of the ascent among them.
+    copies : Copies or callable, optional
+        What a sample may look like without becoming something else: stochastic steps learn from copies drawn anew for
+        each batch. ``sparlow.Copies(shift=1)`` moves pictures by a pixel; a function of your own gets ``(X, rng)``.
     early_stopping : "auto", bool or EarlyStopping, default="auto"
-        Hold out a part of the samples to choose the number of steps by the score on them. Where no step is better than
-        the start by more than chance, the start is kept. "auto" does so where there are labels. With patches "auto"
-        makes no step at all, as no gain of joint learning is established there.
+        Hold out a part of the samples, and make the steps only where they help on it by more than chance. "auto" does
+        so where there are labels. With patches "auto" makes no step.
     embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples, and with further columns where these help. "quadratic", for lda:
@@ -136,10 +141,12 @@ class SparLow(CallbackSupportMixin, Projector):
     history_ : dict of arrays
         One entry for the start and one for each step: cost J (of the balanced criterion, scaled so as to go on from
         its value at each reweighting), quotient f (as the criterion is written, not balanced), coherence, proximity,
-        step, gradient_norm, nonzeros, seconds, held_out, evaluations, restarted, step_number. With early stopping it
-        is the history of choosing the number of steps.
+        step, gradient_norm, nonzeros, seconds, evaluations, restarted, step_number. For stochastic passes cost and
+        quotient are the share of the targets that the projection explains in batches which it does not know yet.
+    held_out_ : dict
+        The scores on held-out samples at the "start" and at the "end" of the steps, where these were tried.
     n_iter_, best_iter_ : int
-        Steps made, and steps of the model: fewer where a held-out part chose them.
+        Steps or passes of the model.
     n_components_, n_atoms_ : int
         The dimension of the embedding and the number of atoms.
     shrinkage_, mu_proximity_ : float
@@ -189,6 +196,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "dictionary": [StrOptions({"auto", *LEARNERS}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS)), Solver],
+        "copies": [Copies, callable, None],
         "early_stopping": [StrOptions({"auto"}), "boolean", EarlyStopping],
         "embedding": [StrOptions({"auto", "whitened", "quadratic", "orthonormal"})],
         "normalize": [StrOptions({"auto"}), "boolean"],
@@ -208,7 +216,8 @@ class SparLow(CallbackSupportMixin, Projector):
         views: Views | None = None,
         dictionary: Any = "auto",
         max_iter: int = 10,
-        solver: str | Solver = "eliminate",
+        solver: str | Solver = "auto",
+        copies: Any = None,
         early_stopping: str | bool | EarlyStopping = "auto",
         embedding: str = "auto",
         normalize: str | bool = "auto",
@@ -225,6 +234,7 @@ class SparLow(CallbackSupportMixin, Projector):
         self.dictionary = dictionary
         self.max_iter = max_iter
         self.solver = solver
+        self.copies = copies
         self.early_stopping = early_stopping
         self.embedding = embedding
         self.normalize = normalize
@@ -243,7 +253,16 @@ class SparLow(CallbackSupportMixin, Projector):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SparLow:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> SparLow:
         """Learn dictionary and projection. Ctrl-C ends it with the best model so far, once the first step has begun.
 
         Parameters
@@ -257,6 +276,11 @@ class SparLow(CallbackSupportMixin, Projector):
             How often each sample counts in the means and scatters of the criterion, for lda, mvr and pca; only their
             ratios matter. The first dictionary, the choices on held-out samples and the neighbours that vote in
             :meth:`predict` do not depend on it.
+        groups : array of shape (n_samples,), optional
+            Which samples belong together, such as the pictures of one person or patient. The part that is held out
+            for choices has whole groups.
+        X_val, y_val : arrays of shape (n_val, n_features) and (n_val,) or (n_val, n_targets), optional
+            Validation samples of your own: choices are made by the score on these, and all of X is learned from.
 
         Returns
         -------
@@ -266,7 +290,8 @@ class SparLow(CallbackSupportMixin, Projector):
         with all_or_nothing(self), Finishing() as finishing, one_blas_thread():
             last = getattr(self, "dictionary_", None) if self.warm_start else None
             self._forget()
-            self._remember(fit_model(self, X, y, sample_weight, last, finishing))
+            beside = Beside(sample_weight, groups, X_val, y_val)
+            self._remember(fit_model(self, X, y, beside, last, finishing))
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         if finishing.came:
             self.stop_reason_ = "interrupted"

@@ -1,4 +1,4 @@
-"""From batches to fitted attributes: ``partial_fit``, and passes over mini-batches as a way to fit."""
+"""From batches to fitted attributes: ``partial_fit``."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..coded import Samples
 from ..embedding import USUAL, Embedding
 from ..labels import Labels, joined
-from ..online import Stream, indicators, kind_of
-from ..parts import DRAWN, Parts
+from ..parts import DRAWN
+from ..stochastic import targets_of
+from ..stream import Stream, check_streams
 from .learning import Setup, components_beside, factors_of, first_dictionary, regress
 
 Array = NDArray[Any]
 
-_BATCH = 1024  # samples of a batch of samples in memory
 _GROWTH = 1.1  # samples seen, relative to those of the last model, from which on there is a new one
 _SOONER = 4  # samples seen, relative to those that a stream began with, from which on it begins again
 
 
 def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
     """Return a stream that begins with the dictionary learned from samples; it has seen none of them."""
-    kind = kind_of(setup.criterion, labels.y is not None)
+    check_streams(setup.criterion)
     D = first_dictionary(setup, samples, labels)
     n_targets = 0
     if labels.classes is not None:
@@ -36,15 +35,13 @@ def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
     count = components_beside(setup, beside, len(D), labels)
     return Stream(
         criterion=setup.criterion,
-        kind=kind,
         prior=setup.prior,
         dictionary=D,
         n_components=count,
         n_targets=n_targets,
+        classes=labels.classes is not None,
         beside=setup.whiten or setup.beside,
         shrinkage=setup.shrinkage,
-        mu_coherence=setup.solver.mu_coherence,
-        mu_proximity=setup.mu_proximity,
         seed=setup.seed,
         n_jobs=setup.n_jobs,
     )
@@ -56,31 +53,7 @@ def take_in(stream: Stream, X: Any, labels: Labels) -> None:
     if labels.y is None and labels.targets is None:
         stream.update(X, np.zeros((len(X), 0)), np.ones(len(X), bool))
     else:
-        stream.update(X, *indicators(labels, stream.n_targets))
-
-
-def learn_online(setup: Setup, samples: Samples | Parts, labels: Labels) -> Setup:
-    """Learn the dictionary by passes over mini-batches; return the setup of the fit that ends with it.
-
-    Each of ``max_iter`` passes codes all samples once, in an order drawn by the seed; the fit that follows once more.
-    """
-    stream = begin_stream(setup, samples, labels)
-    stream.n_kept = 0  # the samples stay
-    rng = np.random.RandomState(setup.seed)
-    n = len(samples)
-    for _ in range(max(1, setup.max_iter)):
-        if isinstance(samples, Parts):
-            slices = samples.store.slices
-            batches = [np.arange(n)[slices[i]] for i in rng.permutation(len(slices))]
-        else:
-            order = rng.permutation(n)
-            batches = [np.sort(order[first : first + _BATCH]) for first in range(0, n, _BATCH)]
-        for rows in batches:
-            take_in(stream, samples.take(rows).X, labels.take(rows))
-    solver = dataclasses.replace(setup.solver, method="eliminate")
-    return dataclasses.replace(
-        setup, dictionary=stream.dictionary, n_atoms=None, max_iter=0, stopping=None, solver=solver
-    )
+        stream.update(X, *targets_of(labels, stream.n_targets))
 
 
 Begun = dict[str, Any]  # a stream under way: stream, setup, scaling, labels, samples seen by the last model, first ones
@@ -122,7 +95,6 @@ def with_batch(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, dict[str, A
 
 def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
     """Return the fitted attributes of the model so far; ``labels`` say what the classes are."""
-    assert stream.moments is not None
     coded, T = stream.reservoir()
     W, weights, ridge, mean = stream.embedding()
     coded = coded.weighted(weights)
@@ -143,7 +115,7 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
         "weights_": weights,
         "ridge_": ridge,
         "ridges_": USUAL if setup.whiten else (np.nan, np.nan),
-        "mu_proximity_": stream.mu_proximity,
+        "mu_proximity_": 0.0,
         "shrinkage_": stream.shrinkage,
         "criterion_": stream.criterion,
         "prior_": stream.prior,

@@ -1,0 +1,202 @@
+"""Epochs of small stochastic steps over samples, wherever these are: in memory, in files or on a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..checkpoints import Checkpoint
+from ..coded import Samples, code
+from ..coding import Coder
+from ..criteria import LDA, Quotient
+from ..dictionaries import unit_samples
+from ..labels import Labels
+from ..parts import Parts
+from ..regularizers import coherence, proximity
+from ..stochastic import BATCH, Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
+
+Array = NDArray[Any]
+
+SEEN = 200_000  # samples that steps are made with at most, where there are more than ``max_iter`` passes have
+_TOL = 1e-4  # the optimality gap of codes on the way
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What epochs are made of: samples, their labels, and the sums that a criterion needs."""
+
+    samples: Samples | Parts
+    begin: Callable[[int], Sums]
+    targets: Array  # (n, c)
+    weights: Array  # (n,) how often each sample counts; zero for those that teach nothing
+    graph: sp.csr_array | None  # along which neighbours are drawn
+    strata: tuple[Array, ...]  # rows that batches have equal parts of
+
+    @classmethod
+    def of(cls, setup: Any, samples: Samples | Parts, labels: Labels, quotient: Quotient, count: int) -> Epochs:
+        """Return the epochs of a criterion bound to samples."""
+        n = len(samples)
+        if of_targets(setup.criterion):
+            c = len(labels.classes) if labels.classes is not None else labels.targets.shape[1]  # type: ignore[union-attr]
+            T, known = targets_of(labels, c)
+            weights: Any = labels.weights
+            if isinstance(setup.criterion, LDA):
+                weights = setup.criterion.sample_weights(labels.y, labels.weights)
+            weights = known * (1.0 if weights is None else weights / weights.mean())
+            classes = labels.targets is None
+            return cls(
+                samples,
+                lambda width: Moments.zero(width, c, classes),
+                T,
+                weights,
+                None,
+                (np.flatnonzero(known),),
+            )
+        known = np.ones(n, bool) if labels.known is None else labels.known
+        strata = tuple(rows for rows in (np.flatnonzero(known), np.flatnonzero(~known)) if len(rows))
+        graphs = [
+            part.graph for part in (quotient.above, quotient.below) if part is not None and part.graph is not None
+        ]
+        joined = sp.csr_array(sum(abs(graph) for graph in graphs)) if graphs else None
+        begin = Pairs.zero(quotient, count)
+        return cls(samples, lambda width: begin, np.zeros((n, 0)), np.ones(n), joined, strata)
+
+    @property
+    def _size(self) -> int:
+        """The rows of the largest stratum in a batch; the other strata and neighbours join them."""
+        return BATCH // (len(self.strata) * (1 if self.graph is None else 2))
+
+    @property
+    def per_pass(self) -> int:
+        """The number of batches of a pass."""
+        rows = max(self.strata, key=len)
+        return sum(math.ceil((last - first) / self._size) for first, last in self._cuts(rows))
+
+    def _cuts(self, rows: Array) -> list[tuple[int, int]]:
+        """Return where the rows of each part begin and end."""
+        parts = self.samples.store.slices if isinstance(self.samples, Parts) else [slice(0, len(self.samples))]
+        return [tuple(np.searchsorted(rows, (part.start, part.stop)).tolist()) for part in parts]
+
+    def batches(self, rng: np.random.RandomState) -> Iterator[tuple[Array, Array]]:
+        """Return rows and their weights, batch by batch, once for each sample that teaches.
+
+        Samples in parts come part by part. Where there are unlabelled samples, half of each batch is labelled; labelled
+        ones come again as often as needed. With a graph half of a batch are neighbours of the others.
+        """
+        rows = max(self.strata, key=len)
+        others = [part for part in self.strata if part is not rows]
+        cuts, size = self._cuts(rows), self._size
+        for i in rng.permutation(len(cuts)):
+            order = rng.permutation(rows[slice(*cuts[i])])
+            for begin in range(0, len(order), size):
+                drawn = [rng.choice(part, min(size, len(part)), False) for part in others]
+                yield self._joined([order[begin : begin + size], *drawn], rng)
+
+    def _joined(self, parts: list[Array], rng: np.random.RandomState) -> tuple[Array, Array]:
+        """Return the rows of one batch with their neighbours, and weights that stand for all samples."""
+        seeds = np.concatenate(parts)
+        if self.graph is not None:
+            drawn = [_one_of(self.graph, i, rng) for i in seeds]
+            seeds = np.unique(np.concatenate([seeds, [j for j in drawn if j >= 0]]).astype(int))
+        if len(self.strata) == 1:
+            return seeds, self.weights[seeds]
+        weights = np.zeros(len(seeds))
+        for part in self.strata:
+            inside = np.isin(seeds, part, assume_unique=True)
+            weights[inside] = len(part) / len(self.samples) * len(seeds) / max(1, int(inside.sum()))
+        return seeds, weights
+
+
+def _one_of(graph: sp.csr_array, i: int, rng: np.random.RandomState) -> int:
+    """Return a neighbour in a graph, −1 where there is none."""
+    start, stop = graph.indptr[i], graph.indptr[i + 1]
+    return int(graph.indices[rng.randint(start, stop)]) if stop > start else -1
+
+
+@dataclass
+class Course:
+    """How learning went: the dictionary, the rows of ``history_``, and why it ended."""
+
+    dictionary: Array
+    rows: list[dict[str, float]]
+    reason: str
+
+
+def learn_in_steps(
+    setup: Any,
+    epochs: Epochs,
+    D: Array,
+    tell: Callable[[dict[str, float], Array], bool] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Course:
+    """Make ``max_iter`` passes of stochastic steps, but no more than with 200 000 samples, from the dictionary D.
+
+    ``tell(row, D)`` hears of each pass, and ends learning by a true answer.
+    """
+    learner, anchor = Learner(setup.shrinkage), D
+    state, done = learner.init(D, epochs.begin(setup.views.width(len(D)))), 0
+    total = min(setup.max_iter * epochs.per_pass, math.ceil(SEEN / BATCH))
+    rows = [_row(setup, state, anchor, 0, [])]
+    if checkpoint is not None and checkpoint.arrays is not None:
+        assert checkpoint.numbers is not None
+        state, rows = state.restored(checkpoint.arrays), checkpoint.numbers["rows"]
+        done = checkpoint.numbers["done"]
+    reason = "max_iter reached"
+    try:
+        while done < total and reason == "max_iter reached":
+            rng = np.random.RandomState([setup.seed % 2**32, len(rows)])
+            found = []
+            for some, weights in itertools.islice(epochs.batches(rng), total - done):
+                part = _drawn(setup, epochs.samples.take(some), rng)
+                coded = code(part, Coder(state.dictionary, setup.prior, tol=_TOL, n_jobs=setup.n_jobs))
+                rate = (1 + math.cos(math.pi * done / total)) / 2
+                state = learner.step(state, coded, Batch(epochs.targets[some], weights, some), rate)
+                done += 1
+                found.append((state.explained, coded.nonzeros))
+            rows.append(_row(setup, state, anchor, len(rows), found))
+            if checkpoint is not None:
+                checkpoint.keep_pass(state.arrays(), rows, done)
+            if tell is not None and tell(rows[-1], state.dictionary):
+                reason = "stopped by callback"
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    return Course(state.dictionary, rows, reason)
+
+
+def _drawn(setup: Any, samples: Samples, rng: np.random.RandomState) -> Samples:
+    """Return a batch, or copies of it."""
+    samples = dataclasses.replace(samples, weights=(1.0, 0.0))
+    if setup.copies is None:
+        return samples
+    X = samples.X.toarray() if sp.issparse(samples.X) else np.asarray(samples.X)
+    X = np.asarray(setup.copies.draw(X, rng) if hasattr(setup.copies, "draw") else setup.copies(X, rng), X.dtype)
+    return dataclasses.replace(samples, X=unit_samples(X) if setup.unit else X)
+
+
+def _row(setup: Any, state: State, anchor: Array, number: int, found: list[tuple[float, float]]) -> dict[str, float]:
+    """Return the row of ``history_`` for one pass."""
+    explained, nonzeros = np.array(found).T if found else np.full((2, 1), np.nan)
+    explained = explained[np.isfinite(explained)]
+    return {
+        "step_number": number,
+        "cost": float(explained.mean()) if len(explained) else float("nan"),
+        "quotient": float(explained.mean()) if len(explained) else float("nan"),
+        "coherence": coherence(state.dictionary),
+        "proximity": proximity(state.dictionary, anchor),
+        "step": state.moved,
+        "gradient_norm": float("nan"),
+        "nonzeros": float(nonzeros.mean()),
+        "seconds": time.perf_counter() - setup.began,
+        "evaluations": 1,
+        "restarted": False,
+        "held_out": float("nan"),
+    }
