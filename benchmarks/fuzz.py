@@ -392,7 +392,7 @@ def fuzz_streams(rng: Rng, caught: list[Any]) -> None:
         finite(learner.transform(samples(rng, 3, m)), "a code")
         return
     chosen = pick(rng, "lda", "lda", "mvr", "pca")
-    solver = Solver("online") if rng.random() < 0.3 else "eliminate"
+    solver = Solver("stochastic") if rng.random() < 0.3 else "eliminate"
     model = SparLow(
         chosen,
         pick(rng, None, None, 1, 2),

@@ -33,15 +33,14 @@ def test_a_callback_sees_each_step_and_the_model_there_and_can_stop(options):
     assert rows[1]["cost"] == model.history_["cost"][2]
     np.testing.assert_allclose(embeddings[1], model.transform(X_NEW), atol=1e-8)
     assert not np.allclose(embeddings[0], embeddings[1])
-    np.testing.assert_array_equal(small(max_iter=2, **options).fit(X, Y).dictionary_, model.dictionary_)
+    if "views" not in options:  # the lengths of stochastic steps depend on how many are to come
+        np.testing.assert_array_equal(small(max_iter=2, **options).fit(X, Y).dictionary_, model.dictionary_)
 
 
 def test_verbose_prints_a_line_for_each_step(capsys):
     plain(max_iter=2, verbose=1).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert [re.match(r"\[SparLow\] step +(\d+)  J [\d.]+  f [\d.]+  nonzeros", line)[1] for line in lines] == ["1", "2"]
-    plain(max_iter=1, verbose=1, early_stopping=True).fit(X, Y)
-    assert re.search(r"held out 0\.\d{4}", capsys.readouterr().out)
     plain(max_iter=1).fit(X, Y)
     assert not capsys.readouterr().out
 
@@ -172,12 +171,12 @@ def coding_calls(monkeypatch, before=lambda calls: None):
     return calls
 
 
-@pytest.mark.parametrize("early_stopping", [False, EarlyStopping(0.3)])
-def test_an_interrupt_while_coding(monkeypatch, early_stopping):
+@pytest.mark.parametrize(("early_stopping", "call"), [(False, 4), (EarlyStopping(0.3), 12)])
+def test_an_interrupt_while_coding(monkeypatch, early_stopping, call):
     """Ctrl-C comes at any time; here within the line search."""
 
     def interrupt(calls):
-        if len(calls) == 4:
+        if len(calls) == call:
             raise KeyboardInterrupt
 
     coding_calls(monkeypatch, interrupt)

@@ -16,6 +16,7 @@ SETTINGS = tomllib.loads((cases.ROOT / "pyproject.toml").read_text())
 CORE = {"numpy", "scipy", "sklearn", "numba", "llvmlite", "joblib", "threadpoolctl"}  # llvmlite comes with numba
 # every other library that the sources import, and the extra that brings it
 EXTRAS = {"matplotlib": "plots", "skops": "cli", "rich": "cli", "PIL": "images", "pyarrow": "parquet",
+          "onnxruntime": "networks",
           "pynndescent": "graphs", "dask": "distributed", "distributed": "distributed", "pandas": "tables"}  # fmt: skip
 UNIX_ONLY = {"resource", "fcntl", "pwd", "grp", "termios"}
 
@@ -93,6 +94,7 @@ MISSING = {
                "import pathlib; pathlib.Path('a.csv').write_text('a,b\\n1,x\\n'); "
                "frame_of(pathlib.Path('a.csv'), ReadOptions(), ['a', 'b'])"),
     "distributed": ("dask", "from sparlow import distributed"),
+    "networks": ("onnxruntime", "from sparlow.images import Network; Network('a.onnx').fit([])"),
     "graphs": ("pynndescent", "import warnings; from sparlow.neighbours import _descent\n"
                "    with warnings.catch_warnings(record=True) as told:\n"
                "        warnings.simplefilter('always'); _descent()\n"

@@ -153,5 +153,3 @@ def test_weights_are_checked():
     some = np.arange(1.0, 151.0)
     with pytest.raises(ValueError, match=r"quadratic.* is for lda without class_weight and sample_weight.*with sample"):
         digits.small(embedding="quadratic").fit(digits.X, digits.Y, sample_weight=some)
-    with pytest.raises(ValueError, match="counts each sample once in its running sums"):
-        digits.small(solver="online").fit(digits.X, digits.Y, sample_weight=some)

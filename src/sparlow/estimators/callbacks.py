@@ -81,8 +81,7 @@ class Follower:
 
     def _line(self, row: Row) -> str:
         """Return the printed line of a step."""
-        held_out = "" if row["held_out"] != row["held_out"] else f"  held out {row['held_out']:.4f}"
         return (
             f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"
-            f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}{held_out}  {row['seconds']:.1f} s"
+            f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}  {row['seconds']:.1f} s"
         )

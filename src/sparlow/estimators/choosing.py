@@ -103,7 +103,10 @@ def _usual(setup: Setup, labels: Labels) -> Choice:
 
 
 def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
-    """Return the best choice at the first dictionary, or that after the steps if held-out samples are better then."""
+    """Return the best choice after the steps, or before them if held-out samples are surely better there.
+
+    The trials have fewer samples than the model, and the gain of steps grows with their number.
+    """
     best, outcomes = _best(setup, trials, usual)
     if setup.stopping is not None and setup.max_iter > 0:
         for trial in trials:
@@ -111,8 +114,9 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
         moved = [trial.after_steps() for trial in trials]
         end, after = _best(setup, moved, usual)
         held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
-        best = dataclasses.replace(best, n_steps=0, held_out=held_out)
-        if held_out["end"] > held_out["start"]:
+        if surely(outcomes - after):
+            best = dataclasses.replace(best, n_steps=0, held_out=held_out)
+        else:
             trials, best = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=held_out)
     return trials[0].ended(best)
 

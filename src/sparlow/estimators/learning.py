@@ -167,6 +167,9 @@ class Learned:
     def summary(self) -> dict[str, Any]:
         """Return the fitted attributes that tell how learning went."""
         n_iter = len(self.rows) - 1
+        for row, when in ((self.rows[0], "start"), (self.rows[-1], "end")):
+            if self.choice.held_out and (when == "start" or n_iter):
+                row["held_out"] = self.choice.held_out[when]
         history = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
         reason = _KEPT if self.choice.n_steps == 0 and self.reason == "max_iter reached" else self.reason
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": reason, "history_": history}
