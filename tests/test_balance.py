@@ -11,12 +11,12 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, graphs
-from sparlow.coded import Rows
 from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, balance
 from sparlow.criteria.propagation import most_certain
 from sparlow.estimators import OnStep, learning
 from sparlow.labels import Labels
 from sparlow.problem import Together
+from sparlow.rows import Rows
 from tests.digits import X, Y, plain, small
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest

@@ -8,14 +8,14 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sparlow.online import Moments, Stream, indicators, kind_of
 
 from sparlow import DictionaryLearner, SparLow, criteria, online, problem
-from sparlow.coded import Rows, Samples
 from sparlow.estimators import streaming
 from sparlow.labels import Labels
 from sparlow.manifolds import Spheres
-from sparlow.online import Moments, Stream, indicators, kind_of
 from sparlow.problem import begin
+from sparlow.rows import Rows, Samples
 from tests import cases
 
 N, M, R = 60, 9, 14

@@ -223,5 +223,5 @@ def digest(*things: Any) -> str:
 def digest_of_samples(samples: Any) -> str:
     """Return a digest of the number of samples and of 1000 of them, evenly spaced."""
     some = samples.take(np.unique(np.linspace(0, len(samples) - 1, min(len(samples), _ROWS)).astype(int))).X
-    parts = samples.store.bounds if hasattr(samples, "store") else None  # sums over other parts have other bits
-    return digest(samples.shape, parts, some.toarray() if hasattr(some, "toarray") else some)
+    chunks = samples.store.bounds  # sums over other chunks have other bits
+    return digest(samples.shape, chunks, some.toarray() if hasattr(some, "toarray") else some)

@@ -97,7 +97,7 @@ class Structure:
         """Return ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""
         if not sp.issparse(codes):
             dense = np.asarray(codes, np.float64)
-            return _symmetric(dense.T @ (self @ dense))
+            return symmetric(dense.T @ (self @ dense))
         codes = sp.csr_array(codes)
         if not codes.has_canonical_format:  # the kernels want sorted indices, each once
             codes = codes.copy()
@@ -108,7 +108,7 @@ class Structure:
             part = self.factors.T @ codes  # (c, r)
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
             out += part.T @ (self.core @ part)
-        return _symmetric(out)
+        return symmetric(out)
 
 
 def _check_indices(graph: Any, n: int) -> None:
@@ -125,7 +125,7 @@ def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
     return sp.csr_array((graph.data * factor, graph.indices, graph.indptr), shape=graph.shape)
 
 
-def _symmetric(matrix: Array) -> Array:
+def symmetric(matrix: Array) -> Array:
     """Return the symmetric part of a matrix."""
     return (matrix + matrix.T) / 2
 

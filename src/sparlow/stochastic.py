@@ -29,12 +29,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .coded import Coded, Rows
 from .criteria import LDA, MVR, Criterion, Quotient
 from .dictionaries.atoms import unit_rows
 from .embedding import Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
+from .rows import Codes, Features
 
 Array = NDArray[Any]
 
@@ -100,7 +100,7 @@ class Sums(ABC):
     """Weighted sums over the batches so far, and the projection solved from them."""
 
     @abstractmethod
-    def added(self, rows: Rows, batch: Batch) -> Sums:
+    def added(self, rows: Features, batch: Batch) -> Sums:
         """Return the sums with one more batch."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Sums(ABC):
         """Return the projection W, with all that :meth:`pull` needs."""
 
     @abstractmethod
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         """Return ∂loss/∂Φ of a batch at a solution that does not know it."""
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Moments(Sums):
         sums = np.zeros((width, width)), np.zeros(width), np.zeros((n_targets, width)), np.zeros(n_targets)
         return cls(*sums, classes)
 
-    def added(self, rows: Rows, batch: Batch) -> Moments:
+    def added(self, rows: Features, batch: Batch) -> Moments:
         n = rows.shape[0]
         if not n:
             return self
@@ -236,7 +236,7 @@ class Moments(Sums):
         W = scipy.linalg.cho_solve(factor, self.deviations().T, check_finite=False)
         return W, self.shares * self.scale - self.mean @ W, self.scale
 
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         W, intercept, scale = solution
         T = batch.targets * scale
         error = (rows @ W) + intercept - T
@@ -310,7 +310,7 @@ class Pairs(Sums):
         assert below is not None
         return cls((_Part.of(quotient.above), _Part.of(below)), (0.0, 0.0), (0.0, 0.0), n_components)
 
-    def added(self, rows: Rows, batch: Batch) -> Pairs:
+    def added(self, rows: Features, batch: Batch) -> Pairs:
         n = rows.shape[0]
         first, after = self.first or n, self.seen + n
         kept = (max(self.seen, first) / after) ** FORGETTING if self.seen else 0.0
@@ -355,7 +355,7 @@ class Pairs(Sums):
         W = ratio_trace(Numerator(None, None, A), B, min(self.n_components, len(A)))
         return W, np.einsum("ij,ij->j", W, A @ W)
 
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         W, values = solution
         Y = rows @ W
         above, rest = (self._applied(i, Y, W, batch) for i in (0, 1))
@@ -425,7 +425,7 @@ class Learner:
         """Return the state before the first batch."""
         return State(dictionary, sums, Adam.begin(dictionary.shape, by_rows=True))
 
-    def step(self, state: State, coded: Coded, batch: Batch, rate: float) -> State:
+    def step(self, state: State, coded: Codes, batch: Batch, rate: float) -> State:
         """Take in one batch, coded at the present dictionary, and move it by ``rate`` times the first distance."""
         sums, width = state.sums, coded.shape[1]
         seen = sums.seen  # type: ignore[attr-defined]

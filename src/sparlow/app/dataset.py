@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import ModelFile
-from ..parts import Local
+from ..rows import Local
 
 Array = NDArray[Any]
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
-from ..coded import Coded, Samples
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
@@ -36,8 +35,8 @@ from ..embedding import (
 from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
-from ..parts import working_memory
 from ..problem import check_codes
+from ..rows import Codes, Samples, working_memory
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
 from .learning import (
@@ -197,7 +196,7 @@ class Trial:
         return first_dictionary(self.setup, self.rest, self.known)
 
     @functools.cached_property
-    def _start(self) -> tuple[Ratio, Coded]:
+    def _start(self) -> tuple[Ratio, Codes]:
         """The ratio trace at the first dictionary, and the held-out samples coded at it."""
         D = self.dictionary
         quotient = bind_checked(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)

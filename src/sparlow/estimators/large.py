@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..parts import Local, Store, is_dask
+from ..rows import Local, Store, is_dask
 
 Array = NDArray[Any]
 

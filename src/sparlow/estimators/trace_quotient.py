@@ -14,12 +14,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
-from ..coded import Rows
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..criteria.base import bind_checked
 from ..graphs import centring
 from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
+from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress
