@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,18 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..checks import Array
 from ..coding import Coder, encode
 from ..derivative import gradient_entries
 from ..dictionaries import class_union, online, unit_samples
 from ..dictionaries.atoms import unit_rows
-from ..parallel import Threads, one_blas_thread
+from ..parallel import Threads
 from ..priors import ElasticNet
 from ..views import Views
-from .base import Array, DictionaryClassifier, atoms_for, one_hot
+from .base import COMMON, DictionaryClassifier, atoms_for, one_hot
 
 _TOL = 1e-4  # the optimality gap of codes while learning
 
@@ -95,6 +96,7 @@ class Adam:
         return unit_rows(D - steps[0]), Linear(linear.W - fast * steps[1], linear.b - fast * steps[2])
 
 
+@dataclass(eq=False, repr=False)
 class TDDL(DictionaryClassifier):
     """Learn a dictionary and a linear classifier of its codes together, for one task.
 
@@ -184,7 +186,7 @@ class TDDL(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "loss": [StrOptions(set(LOSSES))],
         "shared": ["boolean"],
         "lambda1": [Interval(Real, 0, None, closed="neither")],
@@ -193,72 +195,32 @@ class TDDL(DictionaryClassifier):
         "solver": [StrOptions({"sgd", "adam"})],
         "rho": [Interval(Real, 0, None, closed="neither"), None],
         "t0": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "views": [Views, None],
         "average": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        loss: str = "softmax",
-        shared: bool = True,
-        lambda1: float = 0.15,
-        lambda2: float = 1e-3,
-        nu: float = 1e-4,
-        solver: str = "sgd",
-        rho: float | None = None,
-        t0: int | None = None,
-        max_iter: int = 20,
-        batch_size: int = 200,
-        views: Views | None = None,
-        average: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.loss = loss
-        self.shared = shared
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.nu = nu
-        self.solver = solver
-        self.rho = rho
-        self.t0 = t0
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.views = views
-        self.average = average
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    loss: str = "softmax"
+    shared: bool = True
+    lambda1: float = 0.15
+    lambda2: float = 1e-3
+    nu: float = 1e-4
+    solver: str = "sgd"
+    rho: float | None = None
+    t0: int | None = None
+    max_iter: int = 20
+    batch_size: int = 200
+    views: Views | None = None
+    average: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> TDDL:
-        """Learn dictionary and classifier.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples, which are scaled to unit norm.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : TDDL
-
-        """
+    def _learn(self, X: Array, labels: Array) -> None:
         if not self.shared and self.loss != "logistic":
             raise ValueError("shared=False, a dictionary for each class, needs loss='logistic'.")
-        X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
         self._views = () if self.views is None else self.views.maps(X.shape[1])
         T = one_hot(labels, len(self.classes_), X.dtype)
@@ -278,7 +240,6 @@ class TDDL(DictionaryClassifier):
                 self.costs_ = np.sum([costs for _, _, costs in parts], axis=0)
         del self._views
         self.n_iter_ = self.max_iter
-        return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes.
