@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .checks import Array
 from .files import check_zip, replacing
 from .optimize import LastStep, State
 from .problem import Objective, Refresh
-
-Array = NDArray[Any]
 
 _FORMAT = "sparlow checkpoint 1"
 _ROWS = 1000  # samples whose numbers are part of the digest of the data

@@ -23,6 +23,12 @@ def is_count(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
+def is_weight(value: Any, most: float = np.inf) -> bool:
+    """Return whether a value is a finite number from 0 to ``most``."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return real and 0 <= float(value) <= most and float(value) < np.inf
+
+
 def check_count(value: Any, name: str) -> int:
     """Return a positive whole number, or refuse what is none."""
     if not is_count(value):

@@ -25,9 +25,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .checks import refuse_unsound
+from .checks import Array, refuse_unsound
 from .rows import (
     Context,
     File,
@@ -52,7 +51,6 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("Dask arrays need dask and distributed: pip install 'sparlow[distributed]'") from error
 
-Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster

@@ -13,7 +13,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -30,10 +29,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
+from .checks import Array
 from .labels import is_labelled
 from .messages import warn
 
-Array = NDArray[Any]
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
 
 TUNING = 3000  # at most so many samples choose parameters

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import Array
 from .estimators import SparLow
 from .views import Grid, Patches
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

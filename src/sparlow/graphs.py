@@ -14,16 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
 from . import neighbours as search
-from .checks import check_array, refuse_unsound
+from .checks import Array, check_array, refuse_unsound
 from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
-
-Array = NDArray[Any]
 
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
 

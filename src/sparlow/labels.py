@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from .checks import check_array, refuse_unsound
+from .checks import Array, check_array, refuse_unsound
 from .messages import warn
-
-Array = NDArray[Any]
 
 UNLABELLED = -1
 

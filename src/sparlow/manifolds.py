@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
 Point = Any  # an array, or a tuple of points for a product
 
 

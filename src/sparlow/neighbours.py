@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import refuse_unsound
+from .checks import Array, refuse_unsound
 from .messages import warn
 from .parallel import Threads, frozen
 
-Array = NDArray[Any]
 Progress = Callable[[float], object]
 
 _EXACT = 60_000  # samples up to which neighbours are searched exactly

@@ -16,11 +16,10 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .checks import Array
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .messages import warn
@@ -30,8 +29,6 @@ from .priors import ElasticNet
 from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
 from .rows import Codes, Features, Samples
 from .tracequotient import best_projection, check_scatter
-
-Array = NDArray[Any]
 
 _PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
 _WIDE = 2000  # features up to which U is solved for in all directions

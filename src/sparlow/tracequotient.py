@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from .checks import check_array
+from .checks import Array, check_array, check_count, is_count
 from .parallel import one_blas_thread
-
-Array = NDArray[Any]
 
 # Lanczos restarts at random where eigenvalues are equal. Only newer versions of SciPy take a seed for that: with others
 # the dense solver is used, so that equal calls give equal bits.
@@ -89,11 +87,9 @@ def trace_ratio(
         rounding = 1e-10 if getattr(given, "dtype", None) != np.float32 else 1e-5  # of sums in single precision
         if not np.allclose(M, M.T, rtol=100 * rounding, atol=rounding * (np.abs(M).max() + np.finfo(float).tiny)):
             raise ValueError(f"{name} must be symmetric.")
-    whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= r:
+    if not is_count(n_components) or n_components > r:
         raise ValueError(f"n_components must be a whole number from 1 to {r}, the size of A, got {n_components}.")
-    if not isinstance(max_iter, numbers.Integral) or isinstance(max_iter, bool) or max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number, at least 1, got {max_iter!r}.")
+    check_count(max_iter, "max_iter")
     if not isinstance(tol, numbers.Real) or not 0 <= tol < np.inf:
         raise ValueError(f"tol must be zero or a positive number, got {tol!r}.")
     U, value, turns = best_projection(top, bottom, n_components, _check_start(start, (r, n_components)), tol, max_iter)

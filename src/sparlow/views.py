@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array
+from .checks import check_array, check_count
 from .messages import warn
 from .parallel import frozen
 
@@ -218,12 +218,6 @@ def _arrays(codes: sp.csr_array) -> tuple[Array, Array, Array]:
     return frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
 
 
-def _check_whole(number: Any, name: str) -> None:
-    """Refuse a setting of views that is no positive whole number."""
-    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or int(number) < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
-
-
 def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     """Return height, width and channels of images of so many numbers; without a shape they are square and grey."""
     if shape is None:
@@ -327,7 +321,7 @@ class Shifts(_Pictures):
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        _check_whole(self.pixels, "pixels")
+        check_count(self.pixels, "pixels")
         if self.shape is not None:
             image_sides("Shifts", self.shape, int(np.prod(np.asarray(self.shape, dtype=object).ravel())))
 
@@ -416,10 +410,10 @@ class Patches(_Pictures):
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
             if getattr(self, name) is not None:
-                _check_whole(getattr(self, name), name)
+                check_count(getattr(self, name), name)
         if self.cells is not None:
             for side in np.atleast_1d(np.asarray(self.cells, dtype=object)):
-                _check_whole(side, "cells")
+                check_count(side, "cells")
         if self.padding not in ("edge", "zero", "none"):
             raise ValueError(f'padding must be "edge", "zero" or "none", got {self.padding!r}.')
         if not (isinstance(self.contrast, numbers.Real) and 0 < float(self.contrast) < np.inf):

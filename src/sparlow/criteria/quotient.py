@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..checks import Array
 from ..graphs import Structure
 from ..rows import Features
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import check_array, validate_data
+from ..checks import Array, check_array, validate_data
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..criteria.base import bind_checked
 from ..graphs import centring
@@ -23,8 +22,6 @@ from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress
-
-Array = NDArray[Any]
 
 # With less of it, components that add less than the quotient itself give way to directions along which samples hardly
 # differ at all.

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ..checks import Array
 from ..coding import Coder
 from ..parallel import Threads
 from ..priors import Prior
 from ..views import Bound
 from .features import Rows
 
-Array = NDArray[Any]
 Scaling = Callable[[Any], Any]
 
 _KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from ..checks import Array
 from ..coding import Coder
 from ..graphs import Structure, symmetric
 from ..labels import Labels
@@ -28,8 +28,6 @@ from ..views import Bound
 from .chunks import Chunk, Context, Scaling, Task, code_chunk
 from .features import Features, Rows
 from .stores import Memory, Store, nothing, working_memory
-
-Array = NDArray[Any]
 
 _BATCH = 1024  # rows whose products are added up in the precision of the samples
 _NARROWEST = 16  # directions that neighbours are searched in at least

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from ..checks import Array
 from ..graphs import Structure, symmetric
-
-Array = NDArray[Any]
 
 _BATCH = 1024  # rows that are converted to double precision at once
 _NUMBERS = 1 << 22  # numbers that are copied or looked at at once

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn import get_config
 
+from ..checks import Array
 from ..labels import Labels
 from ..parallel import Threads
 from .chunks import Task, forget
-
-Array = NDArray[Any]
 
 DRAWN = 20_000  # samples that defaults and the first dictionary are learned from
 _OF_EACH = 20  # samples of each class among these, where there are so many
