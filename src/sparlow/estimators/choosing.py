@@ -377,7 +377,7 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
         "labels": digest(labels.bound, labels.weights),
         "settings": digest(*settings),
     }
-    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
 
 
 def _as_chosen(choice: Choice) -> dict[str, Any]:
