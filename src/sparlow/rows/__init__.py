@@ -5,10 +5,10 @@
 of a file or another row store on threads of this process, ``sparlow.distributed`` has a store for Dask.
 """
 
-from .chunks import Context, Task, forget
-from .codes import Codes, Samples, code
+from .codes import Codes, code
 from .features import Features, Rows
 from .files import File, RowGroups
+from .samples import Samples
 from .stores import (
     DRAWN,
     Local,
@@ -24,6 +24,7 @@ from .stores import (
     streams,
     working_memory,
 )
+from .tasks import Context, Task, forget
 
 __all__ = [
     "DRAWN",

@@ -1,33 +1,41 @@
-"""One chunk of samples, coded at a dictionary, and what is done for a chunk by whoever computes.
-
-A process keeps the codes of its chunks while they are of use, in bounded memory. Codes that were lost are computed
-again, to the same bits.
-"""
+"""One chunk of samples, coded at a dictionary: its features, what is counted and added up of them, the derivative."""
 
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from ..checks import Array
 from ..coding import Coder
-from ..parallel import Threads
-from ..priors import Prior
+from ..graphs import Structure
 from ..views import Bound
 from .features import Rows
 
-Scaling = Callable[[Any], Any]
-
 _KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative
+_BATCH = 1024  # rows whose products are added up in the precision of the samples
 _DENSE = 0.5  # share of nonzero features from which on they are stored as a dense array
 _GROWTH = 1.1  # room for features of samples to come, beside those like the samples so far
-_FITS = 2  # fits whose codes a process keeps at once
+
+
+class Counts(NamedTuple):
+    """What is known of features once they are computed, to be added up."""
+
+    total: Array  # (w,)
+    squares: float
+    nnz: int
+    used: Array  # (w,) in how many chunks each feature is not zero
+    empty: int = 0  # samples without a feature
+    n_codes: float = 0.0
+    n_views: float = 0.0
+
+    @classmethod
+    def of(cls, rows: Rows) -> Counts:
+        """Return what is known of the rows of one chunk."""
+        return cls(rows.total, rows.squares, rows.nnz, rows.used.astype(int))
 
 
 class Chunk(Rows):
@@ -73,16 +81,47 @@ class Chunk(Rows):
         arrays = self.features, self.codes, self.n_codes
         return Chunk(self.X, self.coder, self.views, *arrays, n_jobs=self.n_jobs, asked=asked)
 
-    @property
+    def counts(self) -> Counts:
+        """Return what is known of the codes."""
+        features = self.features
+        each = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
+        views = float(features.shape[0] * self.views.n_views)
+        known = (np.nan, 0.0) if self.n_codes is None else (float(self.n_codes), views)
+        return Counts(*Counts.of(Rows(features))[:4], int(np.sum(each == 0)), *known)
+
+    def sums(self, over: list[Any]) -> tuple[Any, ...]:
+        """Return φᵀdφ and φᵀdX for weights d (n,), and φᵀF for factors F (n, c), of all that are given."""
+        codes, with_samples = Rows(self.features, n_jobs=self.n_jobs), len(self.blocks) == 2
+
+        def one(over: Any) -> Any:
+            if over.ndim == 2:
+                return codes.rmatmul(over)
+            return codes.form(Structure(over)), _cross(self.features, self.X, over) if with_samples else 0.0
+
+        return tuple(map(one, over))
+
+    def counts_and_sums(self, over: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return both as plain tuples, to be added up."""
+        return tuple(self.counts()), self.sums(over)
+
+    def projected_sums(self, basis: Array, weights: Array, factors: Any) -> tuple[Array, Any]:
+        """Return VᵀΦᵀdΦV and VᵀΦᵀF for a basis V (w, k)."""
+        rows = Rows(self @ basis)
+        return rows.form(Structure(weights)), 0.0 if factors is None else rows.rmatmul(factors)
+
+    def weighted_rows(self, weights: list[float], **options: Any) -> Array:
+        """Return a function of the rows, whose blocks have weights."""
+        return self.scaled(*weights).by_rows(**options)
+
     def largest(self) -> Array:
-        """The largest product of an atom with each sample or a view of it, (n, 1)."""
+        """Return the largest product of an atom with each sample or a view of it, (n, 1)."""
         out, V = np.empty((self.shape[0], 1)), self.views.n_views
         for some in self.views.parts(*self.X.shape):
             products = abs(self.views.cut(self.X[some]) @ self.coder.dictionary.T)
             out[some, 0] = products.max(axis=1).reshape(-1, V).max(axis=1)
         return out
 
-    def pullback(self, left: Array, right: Array, scale: Any) -> Array:
+    def pullback(self, right: Array, left: Array, scale: Any) -> Array:
         """Return ∂f/∂D (r, q) for ∂f/∂φ = left @ right + scale · φ, left (n, l), right (l, w), scale one or (n,)."""
         views, features, even = self.views, self.features, np.ndim(scale) == 0
         if views.whole:
@@ -109,6 +148,21 @@ class Chunk(Rows):
             return None
         V = self.views.n_views
         return _some_rows(self.codes, slice(some.start * V, some.stop * V))
+
+
+def _cross(codes: Any, X: Any, weights: Array) -> Array:
+    """Return φᵀdX; products have the precision of the samples, sums of many are double."""
+    out = np.zeros((codes.shape[1], X.shape[1]))
+    for rows in gen_batches(X.shape[0], _BATCH):
+        some, each = codes[rows], weights[rows].astype(codes.dtype)
+        if sp.issparse(some):
+            data = some.data * np.repeat(each, np.diff(some.indptr))
+            some = sp.csr_array((data, some.indices, some.indptr), shape=some.shape)
+        else:
+            some = some * each[:, None]
+        part = some.T @ X[rows]
+        out += part.toarray() if sp.issparse(part) else part
+    return out
 
 
 def code_chunk(
@@ -190,137 +244,3 @@ def _some_rows(codes: sp.csr_array, rows: slice) -> sp.csr_array:
     indptr = codes.indptr[rows.start : rows.stop + 1]
     entries = slice(indptr[0], indptr[-1])
     return _sorted_rows(codes.data[entries], codes.indices[entries], indptr - indptr[0], codes.shape[1])
-
-
-# ── chunks that are computed where they are ─────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Context:
-    """What chunks are coded by, sent once to whoever computes: scaling, prior, views, dictionary.
-
-    ``token`` names the codes at this dictionary. Without a dictionary the rows are only scaled. ``keep`` says whether
-    codes of views are kept beside their features.
-    """
-
-    session: str
-    scaling: Scaling
-    prior: Prior
-    views: Bound
-    memory: int
-    dictionary: Array | None = None
-    token: str = ""
-    keep: bool = True
-
-
-@dataclass(frozen=True)
-class Task:
-    """A function of one chunk: ``function(chunk, shared, local)``, or of X where there is no dictionary.
-
-    ``shared`` is the same for all chunks, ``local`` is what a chunk needs of its own. Without ``with_rows`` samples are
-    not read where codes are at hand. ``near`` names the codes to start from, ``alive`` all that are still of use.
-    """
-
-    context: Context
-    function: Callable[[Any, Any, Any], Any]
-    shared: Any = None
-    asked: tuple[bool, bool] = (True, False)
-    with_rows: bool = False
-    near: str = ""
-    alive: frozenset[str] = frozenset()
-
-    def __call__(self, index: int, rows: Callable[[], Any], local: Any) -> Any:
-        """Return the function of chunk ``index``, whose samples ``rows()`` gives as they are stored."""
-        with Threads(1):
-            if self.context.dictionary is None:
-                return self.function(self._scaled(rows()), self.shared, local)
-            return self.function(self._coded(index, rows).asked(self.asked), self.shared, local)
-
-    def _coded(self, index: int, rows: Callable[[], Any]) -> Chunk:
-        """Return the chunk with its codes, those that are kept or new ones."""
-        context = self.context
-        cache = _cache_of(context.session, context.memory)
-        coder, kept = cache.coder(context, self.alive), cache.codes(index, context.token)
-        if kept is not None:
-            X = self._scaled(rows()) if self.with_rows or self.asked[1] else None
-            return Chunk(X, coder, context.views, *kept, n_jobs=1)
-        X, start = self._scaled(rows()), cache.codes(index, self.near)
-        near = None if start is None else Chunk(X, coder, context.views, *start)
-        coded = code_chunk(X, coder, context.views, near, context.keep, 1)
-        cache.keep(index, context.token, self.alive, coded)
-        return coded
-
-    def _scaled(self, rows: Any) -> Any:
-        """Return samples checked and scaled, in fresh arrays: results must not depend on where they lay in memory."""
-        dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
-        if sp.issparse(rows):
-            rows = sp.csr_array(rows, copy=True)
-            rows.sum_duplicates()
-            rows = rows.astype(dtype)
-        elif rows.dtype != dtype or not (rows.flags.owndata and rows.flags.c_contiguous):
-            rows = np.array(rows, dtype, order="C")
-        entries = rows.data if sp.issparse(rows) else rows
-        if not np.isfinite(np.sum(entries)) and not np.all(np.isfinite(entries)):
-            raise ValueError("Input X contains NaN or infinity.")
-        return self.context.scaling(rows)
-
-
-class Cache:
-    """Codes of chunks in the process that computed them, for one fit, within bounded memory."""
-
-    def __init__(self, memory: int) -> None:
-        self.memory, self.size = memory, 0
-        self.kept: dict[int, dict[str, tuple[Any, Any]]] = {}  # features and codes by chunk and name
-        self._coders: dict[str, Coder] = {}
-        self._lock = threading.Lock()
-
-    def coder(self, context: Context, alive: frozenset[str]) -> Coder:
-        """Return the coder of the dictionary, made once."""
-        for token in [token for token in self._coders if token not in alive]:
-            self._coders.pop(token, None)
-        found = self._coders.get(context.token)
-        if found is None:
-            assert context.dictionary is not None
-            found = self._coders[context.token] = Coder(np.array(context.dictionary), context.prior, n_jobs=1)
-        return found
-
-    def codes(self, index: int, token: str) -> tuple[Any, Any] | None:
-        """Return features and codes of a chunk by their name, None where they are not kept."""
-        return self.kept.get(index, {}).get(token)
-
-    def keep(self, index: int, token: str, alive: frozenset[str], coded: Chunk) -> None:
-        """Keep codes of a chunk if there is room, after those of no more use were let go."""
-        kept = self.kept.setdefault(index, {})
-        with self._lock:
-            for old in [old for old in kept if old not in alive]:
-                self.size -= bytes_of(*kept.pop(old))
-            size = bytes_of(coded.features, coded.codes)
-            if self.size + size <= self.memory and token in alive:
-                kept[token] = coded.features, coded.codes
-                self.size += size
-
-
-def bytes_of(features: Any, codes: Any) -> int:
-    """Return the memory that the codes of a chunk take."""
-    blocks = [features] if codes is features or codes is None else [features, codes]
-    arrays = [(block.data, block.indices, block.indptr) if sp.issparse(block) else (block,) for block in blocks]
-    return sum(int(array.nbytes) for group in arrays for array in group)
-
-
-caches: dict[str, Cache] = {}
-_lock = threading.Lock()
-
-
-def _cache_of(session: str, memory: int) -> Cache:
-    """Return what this process keeps of the codes for a fit."""
-    with _lock:
-        found = caches.pop(session, None) or Cache(memory)
-        caches[session] = found  # the last is the one used last
-        while len(caches) > _FITS:
-            del caches[next(iter(caches))]
-        return found
-
-
-def forget(session: str) -> None:
-    """Let go what this process keeps for a fit."""
-    caches.pop(session, None)

@@ -19,7 +19,7 @@ from sklearn import get_config
 from ..checks import Array
 from ..labels import Labels
 from ..parallel import Threads
-from .chunks import Task, forget
+from .tasks import Task, forget
 
 DRAWN = 20_000  # samples that defaults and the first dictionary are learned from
 _OF_EACH = 20  # samples of each class among these, where there are so many
