@@ -18,7 +18,6 @@ from sparlow.evaluation import (
     folds,
     in_order,
     judge,
-    known_rows,
     labels_of,
     learn_and_judge,
     n_folds,

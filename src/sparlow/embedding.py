@@ -29,6 +29,7 @@ from sklearn.utils import gen_batches
 
 from .criteria import Quotient
 from .graphs import Structure, centring
+from .neighbours import neighbours
 from .rows import Codes, Features, Rows
 from .tracequotient import check_scatter
 
@@ -344,9 +345,8 @@ def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
     ways = [(train, test), (_unit(train), _unit(test))][: train.shape[1]]
     right = np.zeros(len(test))
     for ours, theirs in ways:
-        for rows in gen_batches(len(theirs), 1024):
-            nearest = euclidean_distances(theirs[rows], ours, squared=True).argmin(axis=1)
-            right[rows] += (y[nearest] == truth[rows]) / len(ways)
+        nearest = neighbours(ours, 1, theirs)[1][:, 0]
+        right += (y[nearest] == truth) / len(ways)
     return right
 
 

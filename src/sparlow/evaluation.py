@@ -1,7 +1,4 @@
-"""Judge models on samples not learned from: by 1NN and SVM on their embedding, and by their own predictions.
-
-The number −1 in place of a label says that a sample has none.
-"""
+"""Judge models on samples not learned from: by 1NN and SVM on their embedding, and by their own predictions."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
     train_test_split,
 )
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
 from .checks import Array
-from .labels import is_labelled
+from .labels import is_labelled, known_rows
 from .messages import warn
+from .neighbours import neighbours
 
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
 
@@ -47,7 +44,7 @@ _WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
 def nearest_neighbour(Z: Array, y: Array, Z_new: Array) -> Array:
     """Return the labels of the nearest labelled samples (1NN)."""
     known = is_labelled(y)
-    return np.asarray(KNeighborsClassifier(1).fit(Z[known], y[known]).predict(Z_new))
+    return np.asarray(y[known][neighbours(Z[known], 1, Z_new)[1][:, 0]])
 
 
 def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: int | None = None) -> Array:
@@ -266,17 +263,6 @@ def in_order(labels: Iterable[Any]) -> list[str]:
             return True, 0.0, label
 
     return sorted({str(label) for label in labels}, key=key)
-
-
-def known_rows(y: Any, *, semi: bool = False) -> Array:
-    """Return which samples have a label.
-
-    −1 marks those without one, unless it is one of two labels and ``semi`` is false: then it is a class.
-    """
-    y = np.asarray(y)
-    if not semi and len({str(label) for label in y}) <= 2:
-        return np.ones(len(y), bool)
-    return np.asarray(is_labelled(y))
 
 
 def _labelled_rows(y: Any, y_new: Any) -> tuple[Array, Array]:

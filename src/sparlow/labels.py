@@ -44,6 +44,17 @@ def is_labelled(y: Array) -> Array:
     return y != UNLABELLED if y.dtype.kind == "i" else np.ones(len(y), bool)
 
 
+def known_rows(y: Any, *, semi: bool = False) -> Array:
+    """Return which samples have a label.
+
+    −1 marks those without one, unless it is one of two labels and ``semi`` is false: then it is a class.
+    """
+    y = np.asarray(y)
+    if not semi and len({str(label) for label in y}) <= 2:
+        return np.ones(len(y), bool)
+    return np.asarray(is_labelled(y))
+
+
 def _is_nothing(label: Any) -> bool:
     """Return whether a label is −1, None or NaN."""
     return label is None or (isinstance(label, numbers.Real) and (label != label or float(label) == UNLABELLED))

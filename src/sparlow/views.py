@@ -91,7 +91,7 @@ class Views(ABC):
             raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
         if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf):
             raise ValueError(f"{name}: the norm that is added to that of views must be zero or more, got {epsilon!r}.")
-        maps = tuple(check_array(T, accept_sparse=("csr", "csc"), input_name="a matrix of views") for T in self.maps(m))
+        maps = tuple(sp.csc_array(T) for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
             raise ValueError(f"{name}.maps({m}) must give matrices of {m} rows, all of the same shape, got {shapes}.")
@@ -101,9 +101,9 @@ class Views(ABC):
         if self.root and weights.min() < 0:
             raise ValueError(f"{name}.weights({m}) must not be negative where root is on.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
-        stacked = sp.csr_array(sp.hstack([sp.csc_array(T) for T in maps]))
+        side_by_side = check_array(sp.hstack(maps, "csc"), accept_sparse="csc", input_name="a matrix of views")
         unit = self.unit and unit and not epsilon
-        return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
+        return Bound(sp.csr_array(side_by_side), len(maps), by_view, unit, epsilon, self.signs, self.root)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..checks import Array
 from ..graphs import affinities, laplacian, neighbours
-from ..labels import is_labelled
+from ..labels import is_labelled, known_rows
 from ..messages import warn
 from .base import COMMON, DictionaryClassifier, one_hot
 
@@ -96,10 +96,9 @@ class LapRLS(DictionaryClassifier):
     verbose: int = 0
 
     def _known(self, y: Array) -> Array:
-        known = is_labelled(y)
-        if len(np.unique(y)) == 2 and len(np.unique(y[known])) == 1:
+        known = known_rows(y)
+        if known.all() and not is_labelled(y).all():
             warn("All labels but -1 are of one class: LapRLS takes -1 for a class here, not for unlabelled samples.")
-            return np.ones(len(y), bool)
         return known
 
     def _scaled(self, X: Array) -> Array:

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..checks import Array
 from ..coding import Coder, encode
-from ..derivative import gradient_entries
+from ..derivative import factored_entries
 from ..dictionaries import class_union, online, unit_samples
 from ..dictionaries.atoms import unit_rows
 from ..parallel import Threads
@@ -350,7 +350,7 @@ def gradient(
     scores = linear.scores(codes)
     slopes = ((loss.probabilities(scores) - T) / len(X)).astype(X.dtype)  # ∂/∂S
     value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
-    to_D = coder.slope(X, codes, gradient_entries((slopes, linear.W.T), codes))
+    to_D = coder.slope(X, codes, factored_entries(slopes, linear.W.T, 0.0, codes))
     to_W = np.asarray(codes.T @ slopes + X.dtype.type(nu) * linear.W)
     return value, to_D, to_W, slopes.sum(axis=0)
 

@@ -21,7 +21,7 @@ from ..checks import Array, check_array, check_count
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
-from .streams import online
+from .streams import FORGETTING, Passes, Sums, batch_size_for
 
 _HEAD_START = 2  # passes of the online method
 _LITTLE = 0.2  # an atom with less than this share of the mean number of users is replaced
@@ -206,7 +206,8 @@ def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None
     """Return the atoms after a few passes of online learning, which K-SVD starts from."""
     norms = row_norms(X)
     prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3, positive)
-    return online(X, len(D), prior, n_iter=_HEAD_START, start=D, random_state=rng, n_jobs=n_jobs)
+    size = batch_size_for(X.shape[0])
+    return Passes(X, D, prior, _HEAD_START, size, rng, n_jobs).learn(Sums.zero(D, FORGETTING), None)
 
 
 def residual_of(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:

@@ -22,6 +22,7 @@ from ..parallel import Threads, frozen
 from ..priors import Prior
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
 
+FORGETTING = 3.0  # of online learning
 _TOL = 1e-4  # the optimality gap of codes while learning
 _UNUSED = 1e-6  # an atom whose codes have less than this share of the mean energy is dead
 _BLOCK = 32  # atoms updated between two products with all atoms
@@ -35,7 +36,7 @@ def online(
     *,
     n_iter: int = 10,
     batch_size: int | None = None,
-    forgetting: float = 3.0,
+    forgetting: float = FORGETTING,
     start: ArrayLike | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -79,7 +80,7 @@ def online(
     if not 0 <= forgetting < np.inf:
         raise ValueError(f"forgetting must be zero or a positive number, got {forgetting!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
-    stream = _Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
+    stream = Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
     return stream.learn(Sums.zero(stream.D, forgetting), callback)
 
 
@@ -125,11 +126,11 @@ def rls_dla(
     if not 0 < horizon <= 1:
         raise ValueError(f"horizon must be above 0 and at most 1, got {horizon!r}.")
     size = None if batch_size is None else check_count(batch_size, "batch_size")
-    stream = _Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
+    stream = Passes.of(X, n_atoms, prior, n_iter, size, start, random_state, n_jobs)
     return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
-def begin_online(X: Any, n_atoms: int, random_state: Any, forgetting: float = 3.0) -> tuple[Array, Sums]:
+def begin_online(X: Any, n_atoms: int, random_state: Any, forgetting: float = FORGETTING) -> tuple[Array, Sums]:
     """Return the atoms that a stream begins with, drawn from its first batch, and sums over nothing."""
     D = first_atoms(X, n_atoms, None, check_random_state(random_state)).astype(np.float64)
     return D, Sums.zero(D, forgetting)
@@ -144,7 +145,7 @@ def continue_online(D: Array, memory: Sums, X: Any, prior: Prior, n_jobs: int | 
 
 
 @dataclass
-class _Passes:
+class Passes:
     """Passes over the samples in random batches: coded, handed to a memory, and atoms of no use renewed."""
 
     X: Any
@@ -166,7 +167,7 @@ class _Passes:
         start: Any,
         random_state: Any,
         n_jobs: Any,
-    ) -> _Passes:
+    ) -> Passes:
         X = check_samples(X)
         if not isinstance(prior, Prior):
             raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")

@@ -11,6 +11,7 @@ from sklearn.utils import gen_batches
 
 from ..checks import Array
 from ..coding import Coder
+from ..derivative import factored_entries
 from ..graphs import Structure
 from ..views import Bound
 from .features import Rows
@@ -125,8 +126,9 @@ class Chunk(Rows):
         """Return ∂f/∂D (r, q) for ∂f/∂φ = left @ right + scale · φ, left (n, l), right (l, w), scale one or (n,)."""
         views, features, even = self.views, self.features, np.ndim(scale) == 0
         if views.whole:
-            third = scale if even else sp.csr_array(features * np.asarray(scale)[:, None])
-            return np.asarray(self.coder.pullback(self.X, features, (left, right, third)), float)
+            counts = None if even else np.repeat(scale, np.diff(features.indptr)).astype(features.dtype) * features.data
+            each = scale if counts is None else functools.partial(_entries, features, counts)
+            return np.asarray(self.coder.slope(self.X, features, factored_entries(left, right, each, features)), float)
         dtype = features.dtype
         right = right.astype(dtype, copy=False)
         slope = np.zeros(self.coder.dictionary.shape)
