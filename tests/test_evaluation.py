@@ -28,6 +28,7 @@ from sparlow.evaluation import (
     support_vectors,
     training_folds,
 )
+from sparlow.labels import known_rows
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:300], Y[:300]

@@ -32,7 +32,7 @@ from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
 from ..problem import check_codes
-from ..rows import Codes, Samples, working_memory
+from ..rows import Codes, Samples
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
 from .learning import (
