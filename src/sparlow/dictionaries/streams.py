@@ -168,6 +168,7 @@ class Passes:
         random_state: Any,
         n_jobs: Any,
     ) -> Passes:
+        """Return passes over checked samples, from atoms given or drawn."""
         X = check_samples(X)
         if not isinstance(prior, Prior):
             raise ValueError(f"prior must be an object such as ElasticNet(0.1) or KLDivergence(0.05), got {prior!r}.")
