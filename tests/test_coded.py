@@ -99,7 +99,7 @@ def test_local_fits_without_steps_know_how_many_codes_are_not_zero():
     X, y = _images(60)
     model = SparLow("lda", n_atoms=12, views=Patches(size=3), random_state=0).fit(X, y)
     atoms, prior = model.dictionary_, model.prior_
-    kept = Samples(normalize(X), prior, model._views).coded(atoms)
+    kept = Samples(normalize(X), prior, Patches(size=3).bind(normalize(X))).coded(atoms)
     np.testing.assert_allclose(model.history_["nonzeros"], [kept.chunk.codes.nnz / kept.chunk.codes.shape[0]])
 
 

@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 
 from sparlow import SparLow
 from sparlow.evaluation import (
-    _widest_kernel,
     compare,
     divided,
     folds,
@@ -27,6 +26,7 @@ from sparlow.evaluation import (
     split,
     support_vectors,
     training_folds,
+    widest_kernel,
 )
 from sparlow.labels import known_rows
 
@@ -147,7 +147,7 @@ def test_a_single_sample_does_not_choose_the_machine():
         "mean_test_score": np.array([0.5, 0.999, 0.9995, 1.0, 0.99]),
         "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (100, 1), (1, 4), (1, 0.25))],
     }
-    assert results["params"][_widest_kernel(results, 1000)] == {"C": 100, "gamma": 1}
+    assert results["params"][widest_kernel(results, 1000)] == {"C": 100, "gamma": 1}
 
 
 def digit_folds():

@@ -128,13 +128,13 @@ def climbed(problem, start, steps, **options):
 
 
 def test_trials_of_a_direction_that_was_given_up_count(rng, monkeypatch):
-    problem, along = LargestEigenvalues(np.diag(np.arange(6.0)), 2), optimize._LineSearch.along
+    problem, along = LargestEigenvalues(np.diag(np.arange(6.0)), 2), optimize.LineSearch.along
 
     def fails_along(search, direction):
         found = along(search, direction)
         return found if direction is search.G else None  # evaluated, and given up
 
-    monkeypatch.setattr(optimize._LineSearch, "along", fails_along)
+    monkeypatch.setattr(optimize.LineSearch, "along", fails_along)
     start = problem.evaluate(problem.manifold.random_point(rng))
     states = climbed(problem, start, 4, tol=0)
     assert all(state.restarted for state in states[1:])

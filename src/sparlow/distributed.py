@@ -56,7 +56,7 @@ _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
 _TASKS = 4  # tasks for each thread of the cluster at most: each takes some 2 ms
 _UNEVEN = 1.15  # parts of one worker, relative to the mean, above which there are more tasks
-_LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
+LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
 _STALLED = 15.0  # seconds without task for any worker after which an evaluation is begun again
 _GIVEN_BACK = "65536"  # Dask's default of MALLOC_TRIM_THRESHOLD_ for its workers
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -125,7 +125,7 @@ class Cluster(Store):
         try:
             return cls(X, default_client())
         except ValueError:
-            return Local(_Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
+            return Local(Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
 
     def each(self, task: Task, local: Callable[[slice], Any]) -> Iterator[Any]:
         for group in self._computed(list, task, local, lambda leaves: leaves, self.client.gather):
@@ -170,7 +170,7 @@ class Cluster(Store):
         def attempt() -> Any:
             context, sent = (
                 self._sent_context(task.context),
-                packed if len(packed) <= _LIGHT else self._sent(packed, broadcast=True),
+                packed if len(packed) <= LIGHT else self._sent(packed, broadcast=True),
             )
             leaves = []
             for worker, groups in self._places():
@@ -209,7 +209,7 @@ class Cluster(Store):
         found = {} if self._held else self.client.scheduler_info(n_workers=-1)["workers"]
         if not found:
             return [(None, [range(part, part + 1) for part in range(count)])]
-        size = _group_size(count, len(found), sum(worker["nthreads"] for worker in found.values()))
+        size = group_size(count, len(found), sum(worker["nthreads"] for worker in found.values()))
         groups = [range(first, min(first + size, count)) for first in range(0, count, size)]
         share = -(-len(groups) // len(found))
         some = [groups[first : first + share] for first in range(0, len(groups), share)]
@@ -267,7 +267,7 @@ class Cluster(Store):
                     raise TimeoutError("nothing is being computed") from None
 
 
-def _group_size(count: int, workers: int, threads: int) -> int:
+def group_size(count: int, workers: int, threads: int) -> int:
     """Return the parts of a task, a power of two: as many as give each thread a task, fewer to share them evenly."""
     size = 1 << int(np.log2(max(1, count // threads)))
 
@@ -333,7 +333,7 @@ def _tree(leaves: list[Any]) -> Any:
     return leaves[0]
 
 
-class _Lazy:
+class Lazy:
     """A dask array whose chunks are computed in this thread; slices are chunks."""
 
     def __init__(self, X: Any) -> None:

@@ -65,7 +65,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     if n_folds(labels) < 2:
         return np.asarray(machine.fit(Z, y).predict(Z_new))
     grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
-    widest = functools.partial(_widest_kernel, n_samples=len(labels))
+    widest = functools.partial(widest_kernel, n_samples=len(labels))
     search = GridSearchCV(machine, grid, cv=list(training_folds(labels)), refit=widest, n_jobs=n_jobs)
     with joblib.parallel_config("threading"):  # libsvm releases the interpreter's lock
         search.fit(few, labels)
@@ -73,7 +73,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     return np.asarray((best if len(few) == len(Z) else best.fit(Z, y)).predict(Z_new))
 
 
-def _widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
+def widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
     """Return the place of the smallest γ within 1.5 samples of the best accuracy, with its best C.
 
     Folds differ in size, so that one sample may count as one and a half.
