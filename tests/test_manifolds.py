@@ -6,7 +6,7 @@ from scipy.linalg import subspace_angles
 
 from sparlow import optimize
 from sparlow.manifolds import Grassmann, Product, Spheres
-from sparlow.optimize import ConjugateGradients, maximise
+from sparlow.optimize import ConjugateGradients
 from tests import cases
 
 pytestmark = pytest.mark.interpreted
@@ -180,14 +180,6 @@ def test_directions_are_kept_where_the_problem_changes(rng):
     moved = state.moved(larger.evaluate(state.evaluation.point))
     assert moved.memory is state.memory
     assert not optimiser.step(larger, moved).restarted
-
-
-def test_no_steps_leave_the_start(rng):
-    problem = LargestEigenvalues(np.diag(np.arange(9.0)), 2)
-    start = problem.evaluate(problem.manifold.random_point(rng))
-    state = maximise(problem, start, max_iter=0)
-    assert state.evaluation is start
-    assert state.reason == "max_iter reached"
 
 
 def test_a_product_needs_one_point_for_each_part(rng):

@@ -198,12 +198,3 @@ class LineSearch:
             else:
                 length *= 0.1
         return None
-
-
-def maximise(problem: Problem, start: Any, *, max_iter: int = 100, first_length: float = 0.1, **options: Any) -> State:
-    """Maximise a problem from an evaluation of it, by at most ``max_iter`` steps; options as of ConjugateGradients."""
-    optimiser = ConjugateGradients(**options)
-    state = optimiser.init(start, first_length)
-    while not state.reason and state.n_steps < max_iter:
-        state = optimiser.step(problem, state)
-    return state if state.reason else dataclasses.replace(state, reason="max_iter reached")

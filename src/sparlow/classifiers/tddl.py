@@ -21,9 +21,11 @@ from ..dictionaries import class_union, online, unit_samples
 from ..dictionaries.atoms import unit_rows
 from ..parallel import Threads
 from ..priors import ElasticNet
+from ..stochastic import Adam
 from ..views import Views
 from .base import COMMON, DictionaryClassifier, atoms_for, one_hot
 
+_FASTER = 10.0  # the rate of W and b relative to that of D
 _TOL = 1e-4  # the optimality gap of codes while learning
 
 
@@ -64,36 +66,27 @@ class Descent:
         return moved_atoms(D, to_D, rate), Linear(linear.W - rate * to_W, linear.b - rate * to_b)
 
 
-class Adam:
+class Adaptive:
     """Adam (Kingma, Ba 2015) with a rate that falls from ρ to zero along a cosine, ten times as large for W and b.
 
     Gradients are averaged over steps and divided by the root of their mean square: that of an atom by one number, so
     that its direction is kept, that of W and b entry by entry.
     """
 
-    MEMORY, SQUARES, CLASSIFIER = 0.9, 0.99, 10.0  # β₁, β₂, and the rate of W and b relative to that of D
-
     def __init__(self, rho: float, n_steps: int) -> None:
         self.rho, self.n_steps, self.t = rho, n_steps, 0
-        self.means: list[Array] = []
-        self.squares: list[Array] = []
+        self.averages: list[Adam] = []
 
     def moved(self, D: Array, linear: Linear, to_D: Array, to_W: Array, to_b: Array) -> tuple[Array, Linear]:
         """Return dictionary and classifier after a step."""
         slopes = [tangent(D, to_D), to_W, to_b]
-        energies = [np.mean(slopes[0] ** 2, axis=1, keepdims=True), to_W**2, to_b**2]
-        if not self.t:
-            self.means, self.squares = [0 * slope for slope in slopes], [0 * energy for energy in energies]
-        rate = self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2
+        before = self.averages or [Adam.begin(slope.shape, slope is slopes[0], slope.dtype) for slope in slopes]
+        self.averages = [average.after(slope) for average, slope in zip(before, slopes, strict=True)]
+        rate = D.dtype.type(self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2)
         self.t += 1
-        unbiased = (1 - self.SQUARES**self.t) ** 0.5 / (1 - self.MEMORY**self.t)
-        steps = []
-        for mean, square, slope, energy in zip(self.means, self.squares, slopes, energies, strict=True):
-            mean += (1 - self.MEMORY) * (slope - mean)
-            square += (1 - self.SQUARES) * (energy - square)
-            steps.append(D.dtype.type(rate * unbiased) * mean / (np.sqrt(square) + D.dtype.type(1e-12)))
-        fast = D.dtype.type(self.CLASSIFIER)
-        return unit_rows(D - steps[0]), Linear(linear.W - fast * steps[1], linear.b - fast * steps[2])
+        of_atoms, of_weights, of_bias = (rate * average.direction for average in self.averages)
+        fast = D.dtype.type(_FASTER)
+        return unit_rows(D - of_atoms), Linear(linear.W - fast * of_weights, linear.b - fast * of_bias)
 
 
 @dataclass(eq=False, repr=False)
@@ -301,10 +294,10 @@ class TDDL(DictionaryClassifier):
             self._say(f"pass {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
         return D, linear, np.array(costs)
 
-    def _solver(self, n: int) -> Descent | Adam:
+    def _solver(self, n: int) -> Descent | Adaptive:
         n_steps = self.max_iter * -(-n // self.batch_size)
         if self.solver == "adam":
-            return Adam(0.01 if self.rho is None else self.rho, n_steps)
+            return Adaptive(0.01 if self.rho is None else self.rho, n_steps)
         t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
         return Descent(1.0 if self.rho is None else self.rho, t0)
 

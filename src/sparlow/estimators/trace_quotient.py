@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from .learning import n_components_of, regress
 _SHRINKAGE = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class TraceQuotient(Projector):
     """Reduce dimensions by a trace quotient of the samples themselves: max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
 
@@ -88,16 +90,10 @@ class TraceQuotient(Projector):
         "n_jobs": [Integral, None],
     }
 
-    def __init__(
-        self,
-        criterion: str | Criterion = "lda",
-        n_components: int | None = None,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.criterion = criterion
-        self.n_components = n_components
-        self.n_jobs = n_jobs
+    criterion: str | Criterion = "lda"
+    n_components: int | None = None
+    _: KW_ONLY
+    n_jobs: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TraceQuotient:
