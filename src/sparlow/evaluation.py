@@ -120,16 +120,16 @@ def n_folds(y: Array) -> int:
 def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
     """Yield rows to learn from and rows to judge by; samples without a label are always learned from."""
     known = np.flatnonzero(is_labelled(y))
-    for _, held in folds(y[known], n_folds(y)):
-        yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
+    for _, test in folds(y[known], n_folds(y)):
+        yield np.setdiff1d(np.arange(len(y)), known[test]), known[test]
 
 
 def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
     """Yield the training folds of at most 3000 samples; none where a class has a single label."""
     X, y = part(X, y, seed)
     if n_folds(y) > 1:
-        for rows, held in training_folds(y):
-            yield X[rows], y[rows], X[held], y[held]
+        for rows, test in training_folds(y):
+            yield X[rows], y[rows], X[test], y[test]
 
 
 def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[[], Iterable[Fold]]) -> Any:
@@ -175,11 +175,11 @@ def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[
 
 def _accuracy_on(fold: Fold, estimator: Any) -> float:
     """Return the accuracy of a classifier, or of 1NN on what a transformer gives, on a fold."""
-    X, y, X_held, y_held = fold
+    X, y, X_test, y_test = fold
     estimator.fit(X, y)
     if not hasattr(estimator, "transform"):
-        return share_right(estimator.predict(X_held), y_held)
-    return share_right(nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held)), y_held)
+        return share_right(estimator.predict(X_test), y_test)
+    return share_right(nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_test)), y_test)
 
 
 def own_embedding(estimator: Any, X: Array) -> Array:

@@ -158,19 +158,19 @@ class Labels:
             raise ValueError("Early stopping holds out samples of each class, but there is a class of one sample.")
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
         if self.groups is not None:
-            _, held = next(
+            _, validation = next(
                 GroupShuffleSplit(1, test_size=fraction, random_state=rng).split(usable, groups=self.groups[usable])
             )
-            return np.asarray(np.sort(usable[held]))
+            return np.asarray(np.sort(usable[validation]))
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
         least = 1 if stratify is None else len(np.unique(stratify))  # on either side
         count = min(max(round(fraction * len(usable)), least), len(usable) - least)
-        _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
-        return np.asarray(np.sort(usable[held]))
+        _, validation = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
+        return np.asarray(np.sort(usable[validation]))
 
     def lacking(self, rows: Array, count: int, rng: np.random.RandomState) -> Array:
-        """Draw further rows of classes of which fewer than ``count`` are among these, though there are more."""
+        """Draw further rows, to top up classes that have fewer than ``count``."""
         more = [np.zeros(0, int)]
         if self.y is None:
             return more[0]

@@ -28,7 +28,7 @@ def component_quotients(quotient: Quotient, coded: Features, Y: Array) -> Array:
     """Return the quotient of each component by itself, yᵀS_A y / yᵀS_B y, from the embedding Y (n, l)."""
     above = _forms(quotient.above, Y)
     if quotient.below is None:  # the trace form: the share of all variance
-        return above / max(quotient.spread(coded), np.finfo(float).tiny)
+        return above / max(quotient.variance(coded), np.finfo(float).tiny)
     below = _forms(quotient.below, Y)
     return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
 

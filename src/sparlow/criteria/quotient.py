@@ -93,10 +93,10 @@ class Quotient:
         n, width = self.n_samples, U.shape[1]
         Y = coded @ U if embedding is None else embedding
         top = float(np.vdot(Y, self.above @ Y))
-        bottom = width * self.spread(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
+        bottom = width * self.variance(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
         return Value(top / n, bottom / n + self.ridge * width, Y)
 
-    def spread(self, coded: Features) -> float:
+    def variance(self, coded: Features) -> float:
         """Return tr(ΦᵀS_AΦ) of the trace form, the total variance times n, each sample with its weight."""
         weights = self.above.diagonal
         if np.ptp(weights) > 0:
@@ -130,7 +130,7 @@ class Quotient:
     def projection_gradient(self, coded: Features, U: Array, value: Value) -> Array:
         """Return ∂f/∂U (w, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
         gradient = 2 * coded.rmatmul(self._difference(value))
-        constant = self.ridge if self.below is not None else self.ridge + self.spread(coded) / self.n_samples
+        constant = self.ridge if self.below is not None else self.ridge + self.variance(coded) / self.n_samples
         return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
 
     def balanced(self, before: Value) -> Quotient:
