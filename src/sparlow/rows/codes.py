@@ -166,22 +166,23 @@ class Codes(Features):
         """Return the rows of a matrix (w, l) multiplied by the weights of the features."""
         return M if set(self.samples.weights) <= {0.0, 1.0} else self._scales[:, None] * M
 
-    def _joined(self, of: Callable[[Counts], Any]) -> list[tuple[float, Any]]:
-        """Return what is counted of codes and of samples, each with its weight; those of weight zero are left out."""
-        counts = (self.place.counts, self.samples.sums if self._asked[1] else None)
-        return [(w, of(part)) for w, part in zip(self.samples.weights, counts, strict=True) if w and part is not None]
+    def _counted(self, name: str) -> list[tuple[float, Any]]:
+        """Return what is counted of codes and of samples, each with its weight, those of weight zero left out."""
+        alpha, gamma = self.samples.weights
+        codes = [(alpha, getattr(self.place.counts, name))] if alpha else []
+        return codes + ([(gamma, getattr(self.samples.sums, name))] if gamma else [])
 
     @functools.cached_property
     def mean(self) -> Array:
-        return np.concatenate([w * total / len(self.samples) for w, total in self._joined(lambda counts: counts.total)])
+        return np.concatenate([w * total / len(self.samples) for w, total in self._counted("total")])
 
     @property
     def squares(self) -> float:
-        return float(sum(w**2 * squares for w, squares in self._joined(lambda counts: counts.squares)))
+        return float(sum(w**2 * squares for w, squares in self._counted("squares")))
 
     @property
     def used(self) -> Array:
-        return np.concatenate([used > 0 for _, used in self._joined(lambda counts: counts.used)])
+        return np.concatenate([used > 0 for _, used in self._counted("used")])
 
     @property
     def nnz(self) -> int:
@@ -214,8 +215,8 @@ class Codes(Features):
 
     def rmatmul(self, E: Any) -> Array:
         """Return ΦᵀE (w, l); it is at hand where it is part of a form that was asked for."""
-        asked = Sum.of(E, self._asked[1])
-        if asked.name in self.place.sums:
+        asked = Sum.of(E, self._asked[1]) if self.place.sums else None
+        if asked is not None and asked.name in self.place.sums:
             return self._sum(asked)
         return self._scaled(self.place.total(self._asked, "rmatmul", lambda rows: {"E": E[rows]}))
 
@@ -238,7 +239,7 @@ class Codes(Features):
         """
         if S.graph is None:
             weighted, width = np.any(S.diagonal), self.shape[1]
-            out = self._sum(Sum.of(S.diagonal, self._asked[1])).copy() if weighted else np.zeros((width, width))
+            out = self._sum(Sum.of(S.diagonal, self._asked[1])) if weighted else np.zeros((width, width))
             if S.core is not None:
                 lowered = self._sum(Sum.of(S.factors, self._asked[1]))
                 out += symmetric(lowered @ S.core @ lowered.T)
