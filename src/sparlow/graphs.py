@@ -44,18 +44,23 @@ class Structure:
     factors: Any = None
     core: Array | None = None
 
-    def __post_init__(self) -> None:
-        n = len(self.diagonal)
+    def check(self, n: int) -> None:
+        """Refuse parts that do not fit each other or n samples, or hold NaN: kernels would read beyond their arrays."""
+        if len(self.diagonal) != n:
+            raise ValueError(f"a structure of {len(self.diagonal)} samples, but X has {n}.")
         if self.graph is not None:
             _check_indices(self.graph, n)
         if (self.factors is None) != (self.core is None):
-            raise ValueError("A structure needs both factors and core, or neither.")
+            raise ValueError("a structure needs both factors and core, or neither.")
         if self.factors is not None and self.core is not None:
             refuse_unsound(self.factors, "factors")
             c = self.factors.shape[1]
             if self.factors.shape[0] != n or self.core.shape != (c, c):
                 shapes = f"{self.factors.shape} and {self.core.shape}"
                 raise ValueError(f"factors must have shape ({n}, c) and core (c, c), got {shapes}.")
+        for part in (self.diagonal, self.graph, self.factors, self.core):
+            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
+                raise ValueError("a structure that contains NaN or infinite values.")
 
     def __matmul__(self, Y: Array) -> Array:
         """Return SY for a dense Y (n, l)."""

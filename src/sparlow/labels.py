@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
@@ -106,21 +106,10 @@ def n_classes(y: Array | None) -> int:
 class Rule(Protocol):
     """What a criterion says of the labels that it takes."""
 
-    @property
-    def supervision(self) -> str:
-        """Return whether labels are ignored ("none"), needed ("full") or needed for some samples ("semi")."""
-
-    @property
-    def targets(self) -> bool:
-        """Return whether real-valued or multi-label targets are accepted."""
-
-    @property
-    def fewest_per_class(self) -> int:
-        """Return the number of samples that each class must have."""
-
-    @property
-    def weighted(self) -> bool:
-        """Return whether the criterion takes weights of samples beside labels."""
+    supervision: ClassVar[str]  # labels are ignored ("none"), needed ("full"), or needed for some samples ("semi")
+    targets: ClassVar[bool]  # real-valued or multi-label targets are accepted
+    fewest_per_class: ClassVar[int]
+    weighted: ClassVar[bool]  # weights of samples are taken
 
 
 @dataclass(frozen=True)

@@ -149,11 +149,10 @@ def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | Non
         if not isinstance(structure, graphs.Structure):
             made = type(structure).__name__
             raise TypeError(f"{name}: above and below must be a Structure of sparlow.graphs, got {made}.")
-        if len(structure.diagonal) != X.shape[0]:
-            raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
-        for part in (structure.diagonal, structure.graph, structure.factors, structure.core):
-            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
-                raise ValueError(f"{name} made a structure that contains NaN or infinite values.")
+        try:
+            structure.check(X.shape[0])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} made {error}") from error
     if quotient.below is None and not graphs.is_centring(quotient.above):
         raise ValueError(
             f"{name}: below=None is the trace form of PCA, which needs above=centring(n) or centring(n, weights). "
