@@ -32,10 +32,10 @@ from sklearn.preprocessing import normalize
 
 from evidence import datasets
 from sparlow import SparLow, __version__
-from sparlow.coded import Samples
 from sparlow.criteria import CRITERIA, criterion_named
 from sparlow.optimize import State
 from sparlow.problem import METHODS, begin, learn
+from sparlow.rows import Samples
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "joint.json"
 NAMES = [name for name in CRITERIA if name != "smfa"]

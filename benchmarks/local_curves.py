@@ -20,9 +20,9 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.local import RESULTS, SETS, Rows, by_angle, markdown, model_of, official, per_class, scattering
 from sparlow import SparLow
-from sparlow.coded import Samples
 from sparlow.evaluation import share_right
 from sparlow.graphs import affinities, spread_labels
+from sparlow.rows import Samples
 from sparlow.views import Patches
 
 # ── accuracy over the number of atoms ───────────────────────────────────────────────────────────────────────────────

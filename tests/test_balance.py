@@ -11,12 +11,12 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from sparlow import SparLow, graphs
-from sparlow.coded import Rows
-from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, balance
-from sparlow.criteria.propagation import most_certain
+from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, following
+from sparlow.criteria.following import most_certain
 from sparlow.estimators import OnStep, learning
 from sparlow.labels import Labels
 from sparlow.problem import Together
+from sparlow.rows import Rows
 from tests.digits import X, Y, plain, small
 from tests.test_criteria import N, R, either, heat, sample
 from tests.test_graphs import degree_minus, nearest
@@ -195,9 +195,9 @@ def test_edges_are_weighed_the_same_in_any_batches(monkeypatch):
     rng = np.random.default_rng(0)
     Y, labels = rng.standard_normal((60, 3)), np.arange(60) % 4
     _, between = graphs.class_neighbours(Y, labels, 3, 5)
-    whole = balance._balanced_edges(Y, labels, between, 1.0)
-    monkeypatch.setattr(balance, "_EDGES", 7)
-    parts = balance._balanced_edges(Y, labels, between, 1.0)
+    whole = following.balanced_edges(Y, labels, between, 1.0)
+    monkeypatch.setattr(following, "_EDGES", 7)
+    parts = following.balanced_edges(Y, labels, between, 1.0)
     np.testing.assert_allclose((whole @ Y), (parts @ Y), rtol=1e-12, atol=1e-12)
 
 

@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from sparlow import SparLow, quadratic
-from sparlow.coded import Rows, Samples, _Stack
 from sparlow.criteria import Quotient
 from sparlow.graphs import centring
 from sparlow.priors import ElasticNet
+from sparlow.rows import Rows, Samples
+from sparlow.rows.chunks import Stack
 from sparlow.views import Patches
 
 
@@ -37,7 +38,7 @@ def test_a_stack_holds_the_parts_whatever_their_density(first):
     rng = np.random.RandomState(1)
     shares = (first, 0.0, 0.6, 0.9, 0.2)  # more than the first part made room for
     parts = [rng.standard_normal((20, 30)) * (rng.random_sample((20, 30)) < share) for share in shares]
-    stack = _Stack(100)
+    stack = Stack(100)
     for part in parts:
         stack.add(part)
     matrix = stack.matrix()
@@ -63,8 +64,8 @@ def test_codes_of_views_are_kept_only_where_they_are_asked_for():
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     samples = Samples(X, ElasticNet(0.1, 0.1), Patches(size=3).bind(X))
     kept, let_go = samples.coded(atoms), samples.coded(atoms, keep=False)
-    assert kept.codes is not None
-    assert let_go.codes is None
+    assert kept.chunk.codes is not None
+    assert let_go.chunk.codes is None
     assert abs(kept.features - let_go.features).max() == 0
     gradient = np.random.RandomState(3).standard_normal((60, 2)), np.ones((2, kept.shape[1])), 0.0
     np.testing.assert_allclose(let_go.pullback(*gradient), kept.pullback(*gradient), rtol=1e-12)
@@ -98,8 +99,8 @@ def test_local_fits_without_steps_know_how_many_codes_are_not_zero():
     X, y = _images(60)
     model = SparLow("lda", n_atoms=12, views=Patches(size=3), random_state=0).fit(X, y)
     atoms, prior = model.dictionary_, model.prior_
-    kept = Samples(normalize(X), prior, model._views).coded(atoms)
-    np.testing.assert_allclose(model.history_["nonzeros"], [kept.codes.nnz / kept.codes.shape[0]])
+    kept = Samples(normalize(X), prior, Patches(size=3).bind(normalize(X))).coded(atoms)
+    np.testing.assert_allclose(model.history_["nonzeros"], [kept.chunk.codes.nnz / kept.chunk.codes.shape[0]])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
 from sparlow import SparLow, TraceQuotient, graphs, trace_ratio
-from sparlow.coded import Rows
 from sparlow.criteria import CRITERIA, LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR, Quotient, criterion_named
+from sparlow.rows import Rows
 from tests import cases
 from tests.test_graphs import degree_minus, mean_degree_one, nearest, scatters
 

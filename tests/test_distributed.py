@@ -89,7 +89,7 @@ def test_one_two_and_three_workers_give_the_same_bits(alone, cluster):
 
 @pytest.mark.parametrize(("count", "workers", "size"), [(15, 2, 4), (245, 2, 64), (245, 3, 16), (32, 3, 4), (2, 3, 1)])
 def test_few_tasks_that_are_shared_evenly(count, workers, size):
-    assert ours._group_size(count, workers, workers) == size
+    assert ours.group_size(count, workers, workers) == size
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_what_tasks_share_goes_with_them_where_it_is_small(alone, cluster, monke
     monkeypatch.setattr(client, "scatter", lambda data, **options: (sent.append(data), scatter(data, **options))[1])
     SparLow("lda", **OPTIONS).fit(DX, DY)
     assert not any(isinstance(data, bytes) for data in sent)
-    monkeypatch.setattr(ours, "_LIGHT", 0)
+    monkeypatch.setattr(ours, "LIGHT", 0)
     assert_same(SparLow("lda", **OPTIONS).fit(DX, DY), alone)
     assert any(isinstance(data, bytes) for data in sent)
 

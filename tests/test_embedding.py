@@ -10,7 +10,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
 from sparlow import SparLow, embedding
-from sparlow.coded import Rows, Samples
 from sparlow.criteria import LDA
 from sparlow.embedding import (
     LARGER,
@@ -29,6 +28,7 @@ from sparlow.embedding import (
 from sparlow.estimators import choosing
 from sparlow.labels import Labels
 from sparlow.priors import ElasticNet
+from sparlow.rows import Rows, Samples
 from sparlow.views import Shifts
 from tests import cases
 from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, features_of, labels_for, plain, small
@@ -273,7 +273,7 @@ def test_a_wide_embedding_has_the_criterions_columns_and_then_those_of_most_vari
     for ridges in ((0.5, 0.3), (np.inf, 0.1)):
         narrow, W1 = Ratio(quotient, found).solve(ridges, 2)
         weighted, W = Ratio(quotient, found).solve(ridges, 2, wide=True)
-        Z = np.hstack([block.toarray() if sp.issparse(block) else block for block in weighted.blocks])
+        Z = np.hstack([block.toarray() if sp.issparse(block) else block for block in weighted.in_memory().blocks])
         assert W.shape[1] == min(WIDE, n - 1, Z.shape[1])
         assert_same_columns(Embedding.of(W[:, :2], weighted)(weighted), Embedding.of(W1, narrow)(narrow), 1e-6)
         B = denominator(quotient, Z) + block_weights(found, ridges)[1] * np.eye(Z.shape[1])

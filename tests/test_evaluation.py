@@ -12,13 +12,11 @@ from sklearn.svm import SVC
 
 from sparlow import SparLow
 from sparlow.evaluation import (
-    _widest_kernel,
     compare,
     divided,
     folds,
     in_order,
     judge,
-    known_rows,
     labels_of,
     learn_and_judge,
     n_folds,
@@ -28,7 +26,9 @@ from sparlow.evaluation import (
     split,
     support_vectors,
     training_folds,
+    widest_kernel,
 )
+from sparlow.labels import known_rows
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:300], Y[:300]
@@ -147,7 +147,7 @@ def test_a_single_sample_does_not_choose_the_machine():
         "mean_test_score": np.array([0.5, 0.999, 0.9995, 1.0, 0.99]),
         "params": [{"C": c, "gamma": g} for c, g in ((1, 1), (10, 1), (100, 1), (1, 4), (1, 0.25))],
     }
-    assert results["params"][_widest_kernel(results, 1000)] == {"C": 100, "gamma": 1}
+    assert results["params"][widest_kernel(results, 1000)] == {"C": 100, "gamma": 1}
 
 
 def digit_folds():

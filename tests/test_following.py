@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparlow import DictionaryLearner, TraceQuotient, coded
+from sparlow import DictionaryLearner, TraceQuotient
 from sparlow.estimators import OnStep, choosing, learning
 from sparlow.priors import ElasticNet
+from sparlow.rows import codes
 from sparlow.solvers import EarlyStopping
 from sparlow.views import Shifts
 from tests import cases
@@ -160,14 +161,14 @@ def test_an_interrupt_leaves_the_best_model_so_far():
 
 def coding_calls(monkeypatch, before=lambda calls: None):
     """A list that gets the samples of each coding; ``before(calls)`` is called before it is done."""
-    true, calls = coded.code, []
+    true, calls = codes.code, []
 
     def code(samples, *arguments, **options):
         calls.append(samples.X)
         before(calls)
         return true(samples, *arguments, **options)
 
-    monkeypatch.setattr(coded, "code", code)
+    monkeypatch.setattr(codes, "code", code)
     return calls
 
 

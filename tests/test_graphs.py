@@ -370,9 +370,9 @@ def test_indices_beyond_the_shape_are_refused(options):
         with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
             graphs.checked_graph(damaged, N)
         with pytest.raises(ValueError, match="graph is not a valid sparse matrix"):
-            Structure(np.zeros(N), damaged)
+            Structure(np.zeros(N), damaged).check(N)
     with pytest.raises(ValueError, match="factors is not a valid sparse matrix"):
-        Structure(np.zeros(N), None, spoiled(**options), np.eye(N))
+        Structure(np.zeros(N), None, spoiled(**options), np.eye(N)).check(N)
 
 
 def test_graphs_of_users_are_checked():
@@ -408,9 +408,9 @@ def test_structures_of_parts_that_do_not_fit_are_refused():
         ((np.zeros(3), None, np.ones((3, 1))), "both"),
     ):
         with pytest.raises(ValueError, match=words):
-            Structure(*arguments)
+            Structure(*arguments).check(3)
     with pytest.raises(TypeError, match="sparse"):
-        Structure(np.zeros(3), np.eye(3))
+        Structure(np.zeros(3), np.eye(3)).check(3)
 
 
 def test_multiples_leave_the_structure_as_it_was():

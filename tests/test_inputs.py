@@ -99,7 +99,7 @@ A, B = np.diag([3.0, 2.0, 1.0]), np.diag([1.0, 1.0, 4.0])
         ({"start": np.eye(3)[:, [0, 0]]}, "orthonormal"),
         ({"start": np.eye(3)}, r"shape \(3, 2\), got \(3, 3\)"),
         ({"max_iter": 0}, "max_iter must be a whole number, at least 1, got 0"),
-        ({"max_iter": 2.5}, "max_iter must be a whole number"),
+        ({"max_iter": 2.5}, "max_iter must be a positive whole number"),
         ({"tol": float("nan")}, "tol must be zero or a positive number, got nan"),
         ({"n_components": True}, "n_components must be a whole number from 1 to 3"),
     ],

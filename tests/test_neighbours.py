@@ -42,7 +42,7 @@ def kinds_of_samples():
         "small": plain * 2.0**-500,
         "constant": np.ones((90, 3)),
         "zero, sparse": sp.csr_array((90, 3)),
-        "many features": rng.standard_normal((90, search._SINGLE + 1)),
+        "many features": rng.standard_normal((90, search.SINGLE + 1)),
     }
 
 
@@ -185,8 +185,8 @@ def test_approximate_class_neighbours_are_nearly_the_exact_ones(monkeypatch):
     monkeypatch.setattr(search, "_CELL", 20)
     monkeypatch.setattr(search, "_PROBED", 150)
     compared = []
-    products = search._Points.products
-    monkeypatch.setattr(search._Points, "products", lambda *args: compared.append(products(*args)) or compared[-1])
+    products = search.Points.products
+    monkeypatch.setattr(search.Points, "products", lambda *args: compared.append(products(*args)) or compared[-1])
     approximate = graphs.class_neighbours(X, y, 8, 16)
     assert sum(block.size for block in compared) < 0.7 * 800**2 / 2
     for found, truth in zip(approximate, exact, strict=True):

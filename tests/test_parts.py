@@ -10,17 +10,16 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load, parts
+from sparlow import SparLow, load
 from sparlow import problem as joint
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.large import mapped
-from sparlow.coded import Samples
 from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
 from sparlow.labels import Labels
-from sparlow.parts import Local, Parts, pairwise_sum, rows_per_part, streams, work
 from sparlow.problem import begin, learn
+from sparlow.rows import Local, Samples, pairwise_sum, rows_per_chunk, stores, streams, tasks
 from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches
 from tests import cases
@@ -29,10 +28,6 @@ N, M, R = 36, 9, 14
 BOUNDS = np.array([0, 5, 5, 6, 20, 36])  # of unequal size, one of them empty
 PATCHES = Patches(size=2, stride=1, cells=2, padding="none", shape=(3, 3))
 FITTED = ("dictionary_", "projection_", "embedding_", "components_")
-
-
-def same(X):
-    return X
 
 
 def in_memory(views=None, weights=(1.0, 0.0), sparse=False, dtype=float):
@@ -46,7 +41,7 @@ def in_memory(views=None, weights=(1.0, 0.0), sparse=False, dtype=float):
 
 def in_parts(samples, **options):
     store = Local(samples.X, 2, BOUNDS)
-    return Parts(store, same, samples.prior, samples.views, samples.weights, **options)
+    return Samples(store, samples.prior, samples.views, samples.weights, **options)
 
 
 def structures(y):
@@ -76,7 +71,6 @@ def test_algebra_is_that_of_all_samples_at_once(views, weights, sparse):
     np.testing.assert_allclose(cut @ U, whole @ U, **near)
     np.testing.assert_allclose(cut.rmatmul(E), whole.rmatmul(E), **near)
     np.testing.assert_allclose(cut.scatter_product(U), whole.scatter_product(U), **near)
-    np.testing.assert_allclose(cut.scatter_within(U), whole.scatter_within(U), **near)
     np.testing.assert_allclose(cut.take(np.array([3, 30])) @ U, (whole @ U)[[3, 30]], **near)
     for S in structures(y):
         np.testing.assert_allclose(cut.form(S), whole.form(S), **near)
@@ -87,7 +81,7 @@ def test_algebra_is_that_of_all_samples_at_once(views, weights, sparse):
     np.testing.assert_allclose(cut.pullback(E, rng.standard_normal((2, w)), 0.3), slope, **near)
     each, right = rng.uniform(0, 2, N), rng.standard_normal((2, w))
     slope = sum(  # a scale for each sample
-        dataclasses.replace(samples, X=samples.X[i : i + 1]).coded(D).pullback(E[i : i + 1], right, each[i])
+        dataclasses.replace(samples, store=samples.X[i : i + 1]).coded(D).pullback(E[i : i + 1], right, each[i])
         for i in range(N)
     )
     for coded in (whole, cut):
@@ -133,7 +127,7 @@ def test_learning_in_parts_is_learning(name):
         return learn(*begin("eliminate", samples, quotient, D, 3, shrinkage=0.1, mu_proximity=1.0), max_iter=3)[1]
 
     whole = learned(samples)
-    some, others = (learned(Parts(Local(samples.X, n_jobs, BOUNDS), same, samples.prior)) for n_jobs in (1, 3))
+    some, others = (learned(Samples(Local(samples.X, n_jobs, BOUNDS), samples.prior)) for n_jobs in (1, 3))
     np.testing.assert_allclose(some.evaluation.value, whole.evaluation.value, rtol=1e-5)
     assert some.evaluation.value == others.evaluation.value
     np.testing.assert_array_equal(some.evaluation.dictionary, others.evaluation.dictionary)
@@ -148,7 +142,9 @@ def test_a_step_of_lda_reads_the_samples_three_times(weights, monkeypatch):
     task, first = task.refreshed(first)
     passes = []
     each = Local.each
-    monkeypatch.setattr(Local, "each", lambda self, work, own: passes.append(work.function) or each(self, work, own))
+    monkeypatch.setattr(
+        Local, "each", lambda self, task, local: passes.append(task.function) or each(self, task, local)
+    )
     second = task.evaluate(cases.unit(D + 0.05), first)
     assert len(passes) == 2
     task.gradient(second)
@@ -158,7 +154,7 @@ def test_a_step_of_lda_reads_the_samples_three_times(weights, monkeypatch):
     anew = in_parts(samples).coded(second.dictionary)
     for S in (task.quotient.above, task.quotient.below):
         np.testing.assert_array_equal(again.coded.form(S), anew.form(S))
-        np.testing.assert_array_equal(again.coded.rmatmul(S.factors), anew._sum(S.factors))
+        np.testing.assert_array_equal(again.coded.rmatmul(S.factors), anew.rmatmul(S.factors))
 
 
 def test_codes_that_were_lost_are_computed_again_to_the_same_bits():
@@ -168,7 +164,7 @@ def test_codes_that_were_lost_are_computed_again_to_the_same_bits():
     cut = in_parts(samples)
     coded = cut.coded(cases.unit(D + 0.05 * rng.standard_normal(D.shape)), cut.coded(D))
     before = coded @ U, coded.pullback(samples.X[:, :3], U.T, 0.1)
-    parts.forget(cut.session.name)
+    tasks.forget(cut.store.session.name)
     np.testing.assert_array_equal(coded @ U, before[0])
     np.testing.assert_array_equal(coded.pullback(samples.X[:, :3], U.T, 0.1), before[1])
 
@@ -178,20 +174,20 @@ def test_codes_are_kept_while_they_are_of_use_and_within_memory(monkeypatch):
     cut = in_parts(samples)
     first = cut.coded(D)
     second = cut.coded(cases.unit(D + 0.1), first)
-    cache = work._caches[cut.session.name]
-    assert {len(held) for held in cache._codes.values()} == {2}
+    cache = tasks.caches[cut.store.session.name]
+    assert {len(held) for held in cache.kept.values()} == {2}
     del first
     second = cut.coded(cases.unit(D + 0.2), second)
-    assert {len(held) for held in cache._codes.values()} <= {1, 2}
-    size = sum(work._bytes(*pair) for held in cache._codes.values() for pair in held.values())
+    assert {len(held) for held in cache.kept.values()} <= {1, 2}
+    size = sum(tasks.bytes_of(*pair) for held in cache.kept.values() for pair in held.values())
     assert size == cache.size
-    name = cut.session.name
+    name = cut.store.session.name
     del second, cut
-    assert name not in work._caches
+    assert name not in tasks.caches
     with sklearn.config_context(working_memory=0):
         tight = in_parts(samples)
         coded = tight.coded(D)
-        assert work._caches[tight.session.name].size == 0
+        assert tasks.caches[tight.store.session.name].size == 0
     np.testing.assert_allclose(coded @ np.eye(R), samples.coded(D) @ np.eye(R))
 
 
@@ -204,9 +200,9 @@ def test_coding_that_was_lost_and_is_repeated_finds_the_same(views, weights):
     for S in structures(y):
         first.form(S)  # sums that the next coding makes in the same pass
     second = cut.coded(cases.unit(D + 0.1), first)
-    known, sums = second._counted, dict(second._kept)
-    again = second._coded_near(first)  # of codes that are kept now
-    np.testing.assert_equal((again, second._kept), (known, sums))
+    known, sums = second.place.counts, dict(second.place.sums)
+    again = second.place.code_near(first.place)  # of codes that are kept now
+    np.testing.assert_equal((again, second.place.sums), (known, sums))
 
 
 def test_sums_are_pairwise_by_index():
@@ -226,10 +222,10 @@ def test_sums_are_pairwise_by_index():
 
 
 def test_parts_are_cut_by_features_and_memory_alone():
-    assert rows_per_part(512) == 8192
+    assert rows_per_chunk(512) == 8192
     with sklearn.config_context(working_memory=512):
-        assert rows_per_part(512) == 4096
-    assert (rows_per_part(1), rows_per_part(10**9)) == (65536, 16)
+        assert rows_per_chunk(512) == 4096
+    assert (rows_per_chunk(1), rows_per_chunk(10**9)) == (65536, 16)
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +342,7 @@ def test_tables_in_parts_are_scaled_by_what_was_drawn(monkeypatch):
     y = np.repeat([0, 1], 300)
     table = rng.standard_normal((600, 5)) + 1
     table[y == 1] *= 4
-    monkeypatch.setattr(parts.stores, "DRAWN", 200)
+    monkeypatch.setattr(stores, "DRAWN", 200)
     with sklearn.config_context(working_memory=0.01):
         assert streams(table)
         model = SparLow(n_atoms=20, max_iter=0, random_state=0).fit(table, y)
@@ -368,7 +364,7 @@ def test_errors_of_rows_in_parts(digits):
 def test_neighbours_are_searched_in_a_projection_where_samples_are_too_many(digits):
     data, _ = digits
     with sklearn.config_context(working_memory=SMALL / 4):
-        some = Parts(Local(data), same, cases.priors(R)["elastic net"]).for_neighbours()
+        some = Samples(Local(data), cases.priors(R)["elastic net"]).for_neighbours()
         assert some.shape == (len(data), 32)
     exact = np.argsort(((data[:, None] - np.array(data)[None, :200]) ** 2).sum(axis=-1), axis=1)[:, :5]
     found = np.argsort(((some[:, None] - some[None, :200]) ** 2).sum(axis=-1), axis=1)[:, :5]
@@ -457,10 +453,10 @@ def test_checkpoints_of_another_fit_are_refused(digits, tmp_path):
 def test_drawn_rows_hold_some_of_each_class():
     y = np.zeros(50_000, int)
     y[[7, 20_000, 49_999]] = 1
-    rows = parts.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0)
+    rows = stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0)
     assert {7, 20_000, 49_999} <= set(rows.tolist())
-    assert len(rows) <= parts.DRAWN + 3
-    np.testing.assert_array_equal(rows, parts.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
+    assert len(rows) <= stores.DRAWN + 3
+    np.testing.assert_array_equal(rows, stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
 
 
 @pytest.mark.slow

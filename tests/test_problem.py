@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sparlow import problem as joint
-from sparlow.coded import Coded, Rows, Samples
 from sparlow.coding import encode
 from sparlow.priors import ElasticNet
 from sparlow.problem import METHODS, Eliminated, Together, begin, learn
+from sparlow.rows import Rows, Samples
 from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches, Shifts
 from tests import cases
@@ -39,7 +39,7 @@ def problem(criterion, prior="elastic net", method="joint", views="none", seed=0
 def central_difference(task, point, direction, step):
     manifold = task.manifold
     ends = [task.evaluate(manifold.retract(point, manifold.combine(s, direction, 0, direction))) for s in (step, -step)]
-    patterns = [(end.coded.codes.indices.tolist(), (end.coded.codes.data > 0).tolist()) for end in ends]
+    patterns = [(end.coded.chunk.codes.indices.tolist(), (end.coded.chunk.codes.data > 0).tolist()) for end in ends]
     return (ends[0].value - ends[1].value) / (2 * step), patterns[0] == patterns[1]
 
 
@@ -133,15 +133,15 @@ def test_warm_started_evaluation_agrees_with_a_cold_one(views):
     assert warm.value == pytest.approx(cold.value, rel=1e-8)
     cut = task.samples.views.cut(task.samples.X)
     expected = encode(cut, moved, task.samples.prior).toarray()
-    np.testing.assert_allclose(warm.coded.codes.toarray(), expected, atol=1e-8)
+    np.testing.assert_allclose(warm.coded.chunk.codes.toarray(), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("views", ["moved", "patches"])
 @pytest.mark.parametrize("name", ["lda", "pca"])
 def test_codes_of_views_that_were_not_kept_are_computed_again(name, views):
     task, first, _ = problem(cases.CRITERIA[name], views=views)
-    again = dataclasses.replace(first, coded=Coded(first.coded.samples, first.coded.coder, first.coded.features, None))
-    assert again.coded.codes is None
+    again = dataclasses.replace(first, coded=first.coded.samples.coded(first.dictionary, keep=False))
+    assert again.coded.chunk.codes is None
     np.testing.assert_allclose(task.dictionary_gradient(again), task.dictionary_gradient(first), rtol=1e-7, atol=1e-12)
 
 

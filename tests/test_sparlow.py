@@ -9,11 +9,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from sparlow import SparLow, TraceQuotient, encode, trace_ratio
-from sparlow.coded import Rows
 from sparlow.criteria import LDA, PCA, SLAP
 from sparlow.dictionaries import unit_samples
 from sparlow.priors import ElasticNet
 from sparlow.problem import METHODS
+from sparlow.rows import Rows
 from sparlow.solvers import Solver
 from tests import cases
 from tests.digits import N_ATOMS, SEMI, UNIT, X_NEW, Y_NEW, X, Y, features_of, labels_for, plain, small

@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sparlow.coded import Rows
 from sparlow.criteria import LDA
+from sparlow.rows import Rows
 from sparlow.spectrum import component_quotients, spectrum_of, tried_counts
 from tests.digits import X, Y, plain, small
 

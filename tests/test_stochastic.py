@@ -10,10 +10,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from sparlow import Copies, DictionaryLearner, SparLow, stochastic, stream
-from sparlow.coded import Rows, Samples
 from sparlow.criteria import criterion_named
 from sparlow.estimators import epochs, streaming
 from sparlow.labels import Labels
+from sparlow.rows import Rows, Samples
 from sparlow.solvers import Solver
 from sparlow.stochastic import BATCH, Batch, Learner, Moments, Pairs, targets_of
 from tests import cases

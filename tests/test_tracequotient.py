@@ -157,7 +157,7 @@ def lanczos(monkeypatch):
     return calls
 
 
-SEEDED = pytest.mark.skipif(not tracequotient._SEEDED, reason="Lanczos of this SciPy takes no seed and is not used")
+SEEDED = pytest.mark.skipif(not tracequotient.SEEDED, reason="Lanczos of this SciPy takes no seed and is not used")
 
 
 @SEEDED
@@ -282,7 +282,7 @@ def test_the_iteration_of_low_rank_matrices_takes_few_turns(count):
     T = rng.standard_normal((count, 60))
     A, B = T.T @ T, pair(60)[1] + 0.1 * np.eye(60)
     U = np.linalg.qr(scipy.linalg.eigh(A, B)[1][:, -count:])[0]
-    assert tracequotient._first_shift(A, B, count) == pytest.approx(quotient(A, B, U))
+    assert tracequotient.first_shift(A, B, count) == pytest.approx(quotient(A, B, U))
     far = tracequotient.best_projection(A, B, count, np.linalg.qr(rng.standard_normal((60, count)))[0], tol=0)
     for tol in (1e-3, 1e-6, 1e-10):
         _, value, turns = tracequotient.best_projection(A, B, count, tol=tol)
@@ -295,9 +295,9 @@ def test_the_next_gain_is_that_of_quadratic_convergence():
     for _ in range(3):
         errors.append(0.5 * errors[-1] ** 2)
     gains = -np.diff(errors)
-    assert tracequotient._next_gain(gains[1], gains[0]) == pytest.approx(gains[2], rel=0.2)
+    assert tracequotient.next_gain(gains[1], gains[0]) == pytest.approx(gains[2], rel=0.2)
     for gain, before in ((1.0, np.inf), (1.0, 0.5), (0.0, 1.0), (np.inf, np.inf)):
-        assert tracequotient._next_gain(gain, before) == np.inf
+        assert tracequotient.next_gain(gain, before) == np.inf
 
 
 def test_arguments_are_left_as_they_are():

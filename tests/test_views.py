@@ -16,10 +16,10 @@ from sparlow import SparLow, encode, load, models, save
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.page import report
-from sparlow.coded import Samples
 from sparlow.defaults import default_prior
 from sparlow.estimators import learning
 from sparlow.priors import ElasticNet
+from sparlow.rows import Samples
 from sparlow.solvers import EarlyStopping, Solver
 from sparlow.views import Bound, Patches, Shifts, Views, likely_sides
 from tests import cases
@@ -165,7 +165,7 @@ def test_codes_are_means_over_the_views(dtype, sparse):
     assert found.features.dtype == dtype
     assert found.shape == (20, 40)
     np.testing.assert_allclose(dense(found.features), np.mean(expected, axis=0), atol=tol)
-    each = found.codes.toarray().reshape(20, 9, 40)
+    each = found.chunk.codes.toarray().reshape(20, 9, 40)
     np.testing.assert_allclose(each.transpose(1, 0, 2), expected, atol=tol)
 
 
@@ -176,7 +176,7 @@ def dense(features):
 def test_without_views_codes_are_those_of_the_samples_and_nothing_is_copied():
     D = cases.unit(X[20:60])
     found = Samples(X[:20], PRIOR).coded(D)
-    assert found.features is found.codes
+    assert found.features is found.chunk.codes
     assert Bound().cut(X) is X
     np.testing.assert_array_equal(found.features.toarray(), encode(X[:20], D, PRIOR).toarray())
 

@@ -9,12 +9,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparlow import SparLow, TraceQuotient
-from sparlow.coded import Rows
 from sparlow.criteria import LDA, MVR, PCA
 from sparlow.criteria.base import bind_checked
 from sparlow.embedding import Embedding, whitened
 from sparlow.labels import Labels
 from sparlow.priors import ElasticNet
+from sparlow.rows import Rows
 from sparlow.solvers import Solver
 from tests import cases, digits
 

@@ -6,6 +6,7 @@ weights of pairs were computed last, and the history. Codes and structures are n
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -15,15 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .checks import Array
 from .files import check_zip, replacing
 from .optimize import LastStep, State
 from .problem import Objective, Refresh
 
-Array = NDArray[Any]
-
 _FORMAT = "sparlow checkpoint 1"
+_OF_STATE = [field.name for field in dataclasses.fields(State) if field.name not in ("evaluation", "memory")]
 _ROWS = 1000  # samples whose numbers are part of the digest of the data
 
 
@@ -53,10 +53,10 @@ class Checkpoint:
     numbers: dict[str, Any] | None = None
 
     @classmethod
-    def at(cls, path: str | pathlib.Path, key: Mapping[str, str], n_inputs: int) -> Checkpoint:
-        """Return the checkpoint in a file, or an empty one if there is no file yet; atoms have ``n_inputs`` features.
+    def at(cls, path: str | pathlib.Path, key: Mapping[str, str]) -> Checkpoint:
+        """Return the checkpoint in a file, or an empty one if there is no file yet.
 
-        A file that was damaged or made by somebody else runs no code. What compiled loops would use is checked.
+        A file that was damaged or made by somebody else runs no code.
         """
         path = pathlib.Path(path)
         if not path.exists():
@@ -71,20 +71,21 @@ class Checkpoint:
             about = json.loads(str(arrays.pop("about")))
             if about["format"] != _FORMAT:
                 raise ValueError(f"its format is {about['format']!r}")
-            if not isinstance(about["key"], dict):
-                raise ValueError("it does not say what it belongs to")
-            _check(arrays, about, n_inputs)
+            strange = [name for name, array in arrays.items() if name != "counts" and not _is_sound(array)]
+            if strange:
+                raise ValueError(f"its {strange[0]} must be an array of finite numbers")
+            others = [name for name in key if about["key"].get(name) != key[name]]
+            found = cls(path, key, about["chosen"], arrays.pop("anchor", None), arrays or None, about["numbers"])
         except Exception as error:  # whatever a file of another kind provokes
             raise ValueError(
                 f"{path} is no checkpoint of this version: {error}. Remove it, or name another."
             ) from error
-        others = [name for name in key if about["key"].get(name) != key[name]]
         if others:
             raise ValueError(
                 f"{path} is the checkpoint of another fit: the {' and the '.join(others)} differ. Remove the file to "
                 "begin anew, or name another one."
             )
-        return cls(path, key, about["chosen"], arrays.pop("anchor", None), arrays or None, about["numbers"])
+        return found
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
@@ -96,28 +97,27 @@ class Checkpoint:
     def keep(self, state: State, refresh: Refresh | None, rows: list[dict[str, float]]) -> None:
         """Write the state after a step."""
         now, memory = state.evaluation, state.memory
-        self.arrays = {"dictionary": now.dictionary, "projection": now.projection}
+        arrays = {"dictionary": now.dictionary, "projection": now.projection}
         if memory is not None:
-            self.arrays |= _packed("gradient", memory.gradient) | _packed("search", memory.search)
+            arrays |= _packed("gradient", memory.gradient) | _packed("search", memory.search)
         if refresh is not None:
-            self.arrays |= {"refresh_dictionary": refresh.dictionary, "refresh_projection": refresh.projection}
-        self.numbers = {
-            "next_length": state.next_length,
-            "slope": None if memory is None else memory.slope,
-            "counts": [state.n_steps, state.n_evaluations, state.n_slow],
-            "length": state.length,
-            "gradient_norm": state.gradient_norm,
-            "restarted": state.restarted,
-            "reason": state.reason,
-            "refresh": None if refresh is None else [refresh.quotient, refresh.top],
-            "rows": [{name: float(value) for name, value in row.items()} for row in rows],
-        }
-        self.save()
+            arrays |= {"refresh_dictionary": refresh.dictionary, "refresh_projection": refresh.projection}
+        self._keep(
+            arrays,
+            rows,
+            state={name: getattr(state, name) for name in _OF_STATE},
+            slope=None if memory is None else memory.slope,
+            refresh=None if refresh is None else [refresh.quotient, refresh.top],
+        )
 
     def keep_pass(self, arrays: dict[str, Array], rows: list[dict[str, float]], done: int) -> None:
         """Write the state after a pass of stochastic steps; ``done`` counts the batches."""
-        self.arrays = arrays
-        self.numbers = {"rows": [{name: float(value) for name, value in row.items()} for row in rows], "done": done}
+        self._keep(arrays, rows, done=done)
+
+    def _keep(self, arrays: dict[str, Array], rows: list[dict[str, float]], **numbers: Any) -> None:
+        """Write arrays and numbers, and the history so far."""
+        history = [{name: float(value) for name, value in row.items()} for row in rows]
+        self.arrays, self.numbers = arrays, {**numbers, "rows": history}
         self.save()
 
     def restored(self, objective: Objective) -> tuple[Objective, list[State], Refresh | None]:
@@ -125,75 +125,19 @@ class Checkpoint:
         assert self.arrays is not None
         assert self.numbers is not None
         arrays, numbers = self.arrays, self.numbers
-        refresh = None
+        refresh, memory = None, None
         if numbers["refresh"] is not None:
             refresh = Refresh(arrays["refresh_dictionary"], arrays["refresh_projection"], *numbers["refresh"])
             objective = refresh.applied(objective)
-        memory = None
         if numbers["slope"] is not None:
             memory = LastStep(_unpacked("gradient", arrays), _unpacked("search", arrays), numbers["slope"])
         evaluation = objective.at(arrays["dictionary"], arrays["projection"])
-        n_steps, n_evaluations, n_slow = numbers["counts"]
-        state = State(
-            evaluation,
-            numbers["next_length"],
-            memory,
-            n_steps,
-            n_evaluations,
-            n_slow,
-            numbers["length"],
-            numbers["gradient_norm"],
-            numbers["restarted"],
-            numbers["reason"],
-        )
-        return objective, [state], refresh
+        return objective, [State(evaluation, memory=memory, **numbers["state"])], refresh
 
 
-_DICTIONARIES = ("anchor", "dictionary", "refresh_dictionary")
-_PROJECTIONS = ("projection", "refresh_projection")
-
-
-def _check(arrays: Mapping[str, Array], about: Mapping[str, Any], n_inputs: int) -> None:
-    """Refuse arrays and numbers that no fit has kept."""
-    if "counts" in arrays:  # of stochastic steps
-        _check_pass(arrays, about["numbers"], n_inputs)
-        return
-    shapes = set()
-    for name, array in arrays.items():
-        if array.dtype.char not in "fd" or array.ndim != 2 or not np.isfinite(array).all():
-            raise ValueError(f"its {name} must be a matrix of finite numbers")
-        if name in _DICTIONARIES:
-            if array.shape[1] != n_inputs or np.abs(np.linalg.norm(array.astype(float), axis=1) - 1).max() > 1e-3:
-                raise ValueError(f"its {name} must have atoms of {n_inputs} features and unit norm")
-            shapes.add(array.shape)
-    projections = {arrays[name].shape for name in _PROJECTIONS if name in arrays}
-    points = {array.shape for name, array in arrays.items() if name not in (*_DICTIONARIES, *_PROJECTIONS)}
-    if max(len(shapes), len(projections)) > 1 or not points <= shapes | projections:
-        raise ValueError("its arrays do not fit each other")
-    numbers = about["numbers"]
-    if numbers is not None:
-        kept = [numbers["next_length"], numbers["slope"] or 0.0, *numbers["counts"], *(numbers["refresh"] or ())]
-        kept += [value for row in numbers["rows"] for value in row.values()]
-        if len(numbers["counts"]) != 3 or not all(isinstance(number, (int, float)) for number in kept):
-            raise ValueError("its numbers are not those of a fit")
-        if not np.isfinite(kept[: len(kept) - sum(map(len, numbers["rows"]))]).all():
-            raise ValueError("its numbers are not finite")
-
-
-def _check_pass(arrays: Mapping[str, Array], numbers: Mapping[str, Any], n_inputs: int) -> None:
-    """Refuse arrays and numbers that no pass of stochastic steps has kept."""
-    D, anchor = arrays["dictionary"], arrays["anchor"]
-    for atoms in (D, anchor):
-        if atoms.ndim != 2 or atoms.shape != (len(anchor), n_inputs) or atoms.dtype.char not in "fd":
-            raise ValueError(f"its atoms must have {n_inputs} features")
-        if not np.abs(np.linalg.norm(atoms.astype(float), axis=1) - 1).max() < 1e-3:
-            raise ValueError("its atoms must have unit norm")
-    if arrays["adam_mean"].shape != D.shape or arrays["adam_square"].shape != (len(D), 1):
-        raise ValueError("its arrays do not fit each other")
-    if any(array.dtype.char not in "fd" for array in arrays.values()):
-        raise ValueError("its arrays must be numbers")
-    if arrays["counts"].shape != (4,) or not isinstance(numbers["done"], int) or not numbers["rows"]:
-        raise ValueError("its numbers are not those of a fit")
+def _is_sound(array: Array) -> bool:
+    """Return whether an array holds finite numbers."""
+    return array.dtype.kind == "f" and bool(np.isfinite(array).all())
 
 
 def _packed(name: str, point: Any) -> dict[str, Array]:
@@ -223,5 +167,5 @@ def digest(*things: Any) -> str:
 def digest_of_samples(samples: Any) -> str:
     """Return a digest of the number of samples and of 1000 of them, evenly spaced."""
     some = samples.take(np.unique(np.linspace(0, len(samples) - 1, min(len(samples), _ROWS)).astype(int))).X
-    parts = samples.store.bounds if hasattr(samples, "store") else None  # sums over other parts have other bits
-    return digest(samples.shape, parts, some.toarray() if hasattr(some, "toarray") else some)
+    chunks = samples.store.bounds  # sums over other chunks have other bits
+    return digest(samples.shape, chunks, some.toarray() if hasattr(some, "toarray") else some)

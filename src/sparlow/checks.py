@@ -1,4 +1,4 @@
-"""Checks of users' arrays: those of scikit-learn, and two that it leaves out.
+"""Arrays: their type, and checks of users' arrays, those of scikit-learn and two that it leaves out.
 
 Masked entries would silently be read as the numbers beneath the mask. Sparse matrices whose indices lie beyond their
 shape make compiled code read foreign memory.
@@ -6,11 +6,34 @@ shape make compiled code read foreign memory.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils import validation
+
+Array = NDArray[Any]
+FLOATS = [np.float64, np.float32]
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a value is a positive whole number."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def is_weight(value: Any, most: float = np.inf) -> bool:
+    """Return whether a value is a finite number from 0 to ``most``."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return real and 0 <= float(value) <= most and float(value) < np.inf
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a positive whole number, or refuse what is none."""
+    if not is_count(value):
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+    return int(value)
 
 
 def check_array(X: Any, **options: Any) -> Any:

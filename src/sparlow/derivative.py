@@ -102,18 +102,25 @@ def gradient_entries(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Ar
         left, right = (check_array(factor, dtype=dtype, order="C", input_name="gradient") for factor in gradient[:2])
         if left.shape[0] != n or right.shape[1] != r or left.shape[1] != right.shape[0]:
             raise ValueError(f"The factors of gradient must be ({n}, l) and (l, {r}), got {left.shape}, {right.shape}.")
-        right = np.ascontiguousarray(right.T)
         third = gradient[2] if len(gradient) == 3 else 0.0
-        more = _entries_of(third, codes) if np.ndim(third) or sp.issparse(third) else None
-
-        def factored(rows: slice) -> Array:
-            indptr, indices, data = rows_of(codes, rows)
-            product = _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
-            return product + (dtype.type(third) * data if more is None else more(rows))
-
-        return factored
-
+        if np.ndim(third) or sp.issparse(third):
+            third = _entries_of(third, codes)
+        return factored_entries(left, right, third, codes)
     return _entries_of(gradient, codes)
+
+
+def factored_entries(left: Array, right: Array, scale: Any, codes: sp.csr_array) -> Callable[[slice], Array]:
+    """Return the entries of left @ right + scale · Φ, known to be sound; ``scale`` is one or gives entries itself."""
+    dtype = codes.dtype
+    left = np.ascontiguousarray(left, dtype)
+    right = np.ascontiguousarray(np.asarray(right, dtype).T)
+
+    def factored(rows: slice) -> Array:
+        indptr, indices, data = rows_of(codes, rows)
+        product = _kernels.factored_entries(indptr, indices, *frozen(left[rows], right))
+        return product + (scale(rows) if callable(scale) else dtype.type(scale) * data)
+
+    return factored
 
 
 def _entries_of(gradient: Any, codes: sp.csr_array) -> Callable[[slice], Array]:

@@ -1,6 +1,6 @@
 """Samples on other machines: dask arrays, computed on by the workers of a Dask client.
 
-The only module that imports Dask. :class:`Cluster` is a store of rows as ``parts`` wants it. Tasks are functions of
+The only module that imports Dask. It has one store, :class:`Cluster`. Tasks are functions of
 some parts and of what is broadcast; none depends on what another task left behind. So a worker that dies takes nothing
 with it but time: Dask computes its parts again elsewhere, and where the broadcast itself was lost the driver sends all
 of it again. Sums are a tree over the index of the parts, added on the workers. A task has a branch of that tree, 1, 2,
@@ -25,22 +25,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .checks import refuse_unsound
-from .parts import (
-    At,
+from .checks import Array, refuse_unsound
+from .rows import (
+    Context,
     File,
     Local,
     RowGroups,
     Store,
-    Work,
+    Task,
     add,
     cut,
     forget,
     nothing,
     pairwise_sum,
-    rows_per_part,
+    rows_per_chunk,
 )
 
 try:
@@ -52,14 +51,13 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("Dask arrays need dask and distributed: pip install 'sparlow[distributed]'") from error
 
-Array = NDArray[Any]
 
 _RETRIES = 20  # times that one evaluation is begun again
 _GLANCE = 2.0  # seconds between two looks at the cluster
 _TASKS = 4  # tasks for each thread of the cluster at most: each takes some 2 ms
 _UNEVEN = 1.15  # parts of one worker, relative to the mean, above which there are more tasks
-_LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
-_STALLED = 15.0  # seconds without work for any worker after which an evaluation is begun again
+LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
+_STALLED = 15.0  # seconds without task for any worker after which an evaluation is begun again
 _GIVEN_BACK = "65536"  # Dask's default of MALLOC_TRIM_THRESHOLD_ for its workers
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
@@ -96,7 +94,7 @@ def checked(X: Any) -> Any:
         raise ValueError(f"X must hold real numbers, got {X.dtype}.")
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    size = rows_per_part(X.shape[1])
+    size = rows_per_chunk(X.shape[1])
     return X.rechunk({0: size}) if max(X.chunks[0]) > 4 * size else X
 
 
@@ -118,7 +116,7 @@ class Cluster(Store):
         self._held = bool(futures_of(X))
         blocks = X.to_delayed().ravel() if self._held else [_Block(X, place) for place in range(len(sizes))]
         self._blocks = [block for block, size in zip(blocks, sizes, strict=True) if size]
-        self._broadcast: tuple[At, Any] | None = None  # what the workers have been sent last
+        self._broadcast: tuple[Context, Any] | None = None  # what the workers have been sent last
 
     @classmethod
     def of(cls, X: Any) -> Store:
@@ -127,23 +125,23 @@ class Cluster(Store):
         try:
             return cls(X, default_client())
         except ValueError:
-            return Local(_Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
+            return Local(Lazy(X), -1, np.cumsum([0, *X.chunks[0]]))
 
-    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
-        for group in self._computed(list, work, own, lambda leaves: leaves, self.client.gather):
+    def each(self, task: Task, local: Callable[[slice], Any]) -> Iterator[Any]:
+        for group in self._computed(list, task, local, lambda leaves: leaves, self.client.gather):
             yield from group
 
-    def into(self, out: Array, work: Work) -> Array:
+    def into(self, out: Array, task: Task) -> Array:
         def write(futures: list[Any]) -> Array:
             parts = itertools.chain.from_iterable(self.client.gather(future) for future in futures)  # few at a time
             for rows, part in zip(self.slices, parts, strict=True):
                 out[rows] = part
             return out
 
-        return np.asarray(self._computed(list, work, nothing, lambda leaves: leaves, write))
+        return np.asarray(self._computed(list, task, nothing, lambda leaves: leaves, write))
 
-    def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
-        return self._computed(pairwise_sum, work, own, lambda leaves: [_tree(leaves)], self.client.gather)[0]
+    def total(self, task: Task, local: Callable[[slice], Any]) -> Any:
+        return self._computed(pairwise_sum, task, local, lambda leaves: [_tree(leaves)], self.client.gather)[0]
 
     def take(self, rows: Array) -> Any:
         def fetch() -> Any:
@@ -151,47 +149,48 @@ class Cluster(Store):
 
         return self._again(fetch)
 
-    def forget(self, session: str) -> None:
-        forget(session)
-        try:
+    def forget(self) -> None:
+        super().forget()
+        with contextlib.suppress(*_LOST):  # what a worker keeps ends with it
             if self.client.status == "running":
-                self.client.run(forget, session, on_error="ignore")
-        except _LOST:  # what a worker keeps ends with it
-            pass
+                self.client.run(forget, self.session.name, on_error="ignore")
 
     def _computed(
         self,
         together: Callable[[Iterator[Any]], Any],
-        work: Work,
-        own: Callable[[slice], Any],
+        task: Task,
+        local: Callable[[slice], Any],
         reduce: Callable[[list[Any]], list[Any]],
         gather: Callable[[list[Any]], Any],
     ) -> Any:
-        """Gather what ``reduce`` makes of the tasks, each of which puts ``together`` the work of some parts."""
+        """Gather what ``reduce`` makes of the tasks, each of which puts ``together`` the task of some parts."""
         run = dask.delayed(_run, pure=False, traverse=False)
-        packed = pickle.dumps(dataclasses.replace(work, at=None))  # type: ignore[arg-type]
+        packed = pickle.dumps(dataclasses.replace(task, context=None))  # type: ignore[arg-type]
 
         def attempt() -> Any:
-            at, sent = self._sent_at(work.at), packed if len(packed) <= _LIGHT else self._sent(packed, broadcast=True)
+            context, sent = (
+                self._sent_context(task.context),
+                packed if len(packed) <= LIGHT else self._sent(packed, broadcast=True),
+            )
             leaves = []
             for worker, groups in self._places():
-                owns = [[own(self.slices[part]) for part in group] for group in groups]
+                owns = [[local(self.slices[part]) for part in group] for group in groups]
                 if owns[0][0] is not None:
                     owns = self._sent(owns, **({} if worker is None else {"workers": [worker], "timeout": _STALLED}))
                 place = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
                 with dask.annotate(**place):
                     for group, mine in zip(groups, owns, strict=True):
                         blocks = [self._blocks[part] for part in group]
-                        leaves.append(run(together, at, sent, group.start, mine, *blocks))
+                        leaves.append(run(together, context, sent, group.start, mine, *blocks))
             return self._result(self.client.compute(reduce(leaves), optimize_graph=False), gather)
 
         return self._again(attempt)
 
-    def _sent_at(self, at: At) -> Any:
+    def _sent_context(self, context: Context) -> Any:
         """Return what parts are coded by as the workers have it; it is sent once."""
-        if self._broadcast is None or self._broadcast[0] is not at or self._broadcast[1].status != "finished":
+        if self._broadcast is None or self._broadcast[0] is not context or self._broadcast[1].status != "finished":
             self._broadcast = None
-            self._broadcast = at, self._sent(at, broadcast=True)
+            self._broadcast = context, self._sent(context, broadcast=True)
         return self._broadcast[1]
 
     def _sent(self, data: Any, **options: Any) -> Any:
@@ -210,7 +209,7 @@ class Cluster(Store):
         found = {} if self._held else self.client.scheduler_info(n_workers=-1)["workers"]
         if not found:
             return [(None, [range(part, part + 1) for part in range(count)])]
-        size = _group_size(count, len(found), sum(worker["nthreads"] for worker in found.values()))
+        size = group_size(count, len(found), sum(worker["nthreads"] for worker in found.values()))
         groups = [range(first, min(first + size, count)) for first in range(0, count, size)]
         share = -(-len(groups) // len(found))
         some = [groups[first : first + share] for first in range(0, len(groups), share)]
@@ -268,7 +267,7 @@ class Cluster(Store):
                     raise TimeoutError("nothing is being computed") from None
 
 
-def _group_size(count: int, workers: int, threads: int) -> int:
+def group_size(count: int, workers: int, threads: int) -> int:
     """Return the parts of a task, a power of two: as many as give each thread a task, fewer to share them evenly."""
     size = 1 << int(np.log2(max(1, count // threads)))
 
@@ -293,14 +292,14 @@ class _Block:
 
 
 def _run(
-    together: Callable[[Iterator[Any]], Any], at: At, packed: bytes, first: int, owns: list[Any], *blocks: Any
+    together: Callable[[Iterator[Any]], Any], context: Context, packed: bytes, first: int, owns: list[Any], *blocks: Any
 ) -> Any:
     """Compute some parts on a worker, one after the other."""
     _keep_pages()
-    work = dataclasses.replace(pickle.loads(packed), at=at)
+    task = dataclasses.replace(pickle.loads(packed), context=context)
     parts = (
-        work(first + i, block.read if isinstance(block, _Block) else functools.partial(_as_it_is, block), own)
-        for i, (block, own) in enumerate(zip(blocks, owns, strict=True))
+        task(first + i, block.read if isinstance(block, _Block) else functools.partial(_as_it_is, block), local)
+        for i, (block, local) in enumerate(zip(blocks, owns, strict=True))
     )
     return together(parts)
 
@@ -334,7 +333,7 @@ def _tree(leaves: list[Any]) -> Any:
     return leaves[0]
 
 
-class _Lazy:
+class Lazy:
     """A dask array whose chunks are computed in this thread; slices are chunks."""
 
     def __init__(self, X: Any) -> None:

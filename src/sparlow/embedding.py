@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
-from .coded import Coded, Rows
 from .criteria import Quotient
 from .graphs import Structure, centring
+from .neighbours import neighbours
+from .rows import Codes, Features, Rows
 from .tracequotient import check_scatter
 
 Array = NDArray[Any]
@@ -65,11 +66,11 @@ class Embedding:
     centre: Array
 
     @classmethod
-    def of(cls, projection: Array, coded: Rows, weights: Array | None = None) -> Embedding:
+    def of(cls, projection: Array, coded: Features, weights: Array | None = None) -> Embedding:
         """Return the map for a projection, centred on the training samples, which may have weights (n,)."""
         return cls(projection, coded.weighted_mean(weights) @ projection)
 
-    def __call__(self, coded: Rows) -> Array:
+    def __call__(self, coded: Features) -> Array:
         """Return the embedding (n, l)."""
         Y = coded @ self.projection
         Y -= self.centre
@@ -108,7 +109,7 @@ def variances(coded: Any, weights: Array | None = None) -> tuple[float, float]:
     return codes.weighted_variance(weights), samples.weighted_variance(weights)
 
 
-def _variance_of_one(rows: Rows) -> float:
+def _variance_of_one(rows: Features) -> float:
     """Return the variance of all features together, for one of n samples."""
     n = rows.shape[0]
     return max((rows.squares / n - float(rows.mean @ rows.mean)) / n, np.finfo(float).tiny)
@@ -124,12 +125,12 @@ class Ratio:
     ----------
     quotient : Quotient
         The criterion bound to the training samples.
-    coded : Coded
+    coded : Codes
         The training samples.
 
     """
 
-    def __init__(self, quotient: Quotient, coded: Coded) -> None:
+    def __init__(self, quotient: Quotient, coded: Codes) -> None:
         self.quotient, self.coded = quotient, coded
         beside = [coded.samples.X] if coded.samples.views.whole else []
         both = Rows(coded.features, *beside, n_jobs=coded.n_jobs)
@@ -145,7 +146,7 @@ class Ratio:
         parts = (self.coded.features.shape[1], self.coded.samples.X.shape[1] if self.coded.samples.views.whole else 0)
         return sum(part for part, ridge in zip(parts, ridges, strict=True) if np.isfinite(ridge))
 
-    def solve(self, ridges: tuple[float, float], n_components: int, wide: bool = False) -> tuple[Coded, Array]:
+    def solve(self, ridges: tuple[float, float], n_components: int, wide: bool = False) -> tuple[Codes, Array]:
         """Return the training samples with the weights that the ridges mean, and W (w, l)."""
         weights, ridge = block_weights(self.coded, ridges)
         coded = self.coded.weighted(weights)
@@ -162,7 +163,7 @@ class Ratio:
         return coded, ratio_trace(self._top.scaled(kept, scale), B, n_components, total)
 
 
-def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int, wide: bool = False) -> Array:
+def whitened(quotient: Quotient, coded: Features, ridge: float, n_components: int, wide: bool = False) -> Array:
     """Return W (w, l) of the ratio trace for features as they are."""
     n, width = coded.shape
     if width > n:
@@ -175,7 +176,7 @@ def whitened(quotient: Quotient, coded: Rows, ridge: float, n_components: int, w
 
 
 def solve_in_sample_span(
-    quotient: Quotient, coded: Rows, K: Array, ridge: float, n_components: int, wide: bool = False
+    quotient: Quotient, coded: Features, K: Array, ridge: float, n_components: int, wide: bool = False
 ) -> Array:
     """Return W = ZᵀC (w, l), the solution in the span of the centred samples Z, given K = ZZᵀ.
 
@@ -220,7 +221,7 @@ class Numerator:
         return Numerator(None, None, self.A[np.ix_(kept, kept)] * scale[:, None] * scale)
 
 
-def _numerator(S: Structure, rows: Rows) -> Numerator:
+def _numerator(S: Structure, rows: Features) -> Numerator:
     """Return the numerator of the ratio trace."""
     n = rows.shape[0]
     if S.graph is None and S.factors is not None and not np.any(S.diagonal):
@@ -229,7 +230,7 @@ def _numerator(S: Structure, rows: Rows) -> Numerator:
     return Numerator(None, None, rows.form(S) / n)
 
 
-def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
+def _denominator(quotient: Quotient, rows: Features, lost: float = 0.0) -> Array:
     """Return B (w, w); where it is a total that has A in it, the other part, which gives the same directions."""
     below = quotient.below if quotient.rest is None else quotient.rest
     if below is None:
@@ -241,7 +242,7 @@ def _denominator(quotient: Quotient, rows: Rows, lost: float = 0.0) -> Array:
     return B
 
 
-def _total(quotient: Quotient, rows: Rows) -> Array:
+def _total(quotient: Quotient, rows: Features) -> Array:
     """Return the total scatter (w, w): that of the criterion, if its denominator is one, or that of the features."""
     S = centring(rows.shape[0]) if quotient.rest is None or quotient.below is None else quotient.below
     return rows.form(S) / rows.shape[0]
@@ -319,9 +320,8 @@ def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
     ways = [(train, test), (_unit(train), _unit(test))][: train.shape[1]]
     right = np.zeros(len(test))
     for ours, theirs in ways:
-        for rows in gen_batches(len(theirs), 1024):
-            nearest = euclidean_distances(theirs[rows], ours, squared=True).argmin(axis=1)
-            right[rows] += (y[nearest] == truth[rows]) / len(ways)
+        nearest = neighbours(ours, 1, theirs)[1][:, 0]
+        right += (y[nearest] == truth) / len(ways)
     return right
 
 

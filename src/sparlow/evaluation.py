@@ -1,7 +1,4 @@
-"""Judge models on samples not learned from: by 1NN and SVM on their embedding, and by their own predictions.
-
-The number −1 in place of a label says that a sample has none.
-"""
+"""Judge models on samples not learned from: by 1NN and SVM on their embedding, and by their own predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -26,14 +22,14 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
     train_test_split,
 )
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.svm import SVC
 
-from .labels import is_labelled
+from .checks import Array
+from .labels import is_labelled, known_rows
 from .messages import warn
+from .neighbours import neighbours
 
-Array = NDArray[Any]
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
 
 TUNING = 3000  # at most so many samples choose parameters
@@ -48,7 +44,7 @@ _WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
 def nearest_neighbour(Z: Array, y: Array, Z_new: Array) -> Array:
     """Return the labels of the nearest labelled samples (1NN)."""
     known = is_labelled(y)
-    return np.asarray(KNeighborsClassifier(1).fit(Z[known], y[known]).predict(Z_new))
+    return np.asarray(y[known][neighbours(Z[known], 1, Z_new)[1][:, 0]])
 
 
 def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: int | None = None) -> Array:
@@ -69,7 +65,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     if n_folds(labels) < 2:
         return np.asarray(machine.fit(Z, y).predict(Z_new))
     grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
-    widest = functools.partial(_widest_kernel, n_samples=len(labels))
+    widest = functools.partial(widest_kernel, n_samples=len(labels))
     search = GridSearchCV(machine, grid, cv=list(training_folds(labels)), refit=widest, n_jobs=n_jobs)
     with joblib.parallel_config("threading"):  # libsvm releases the interpreter's lock
         search.fit(few, labels)
@@ -77,7 +73,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     return np.asarray((best if len(few) == len(Z) else best.fit(Z, y)).predict(Z_new))
 
 
-def _widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
+def widest_kernel(results: Mapping[str, Any], n_samples: int) -> int:
     """Return the place of the smallest γ within 1.5 samples of the best accuracy, with its best C.
 
     Folds differ in size, so that one sample may count as one and a half.
@@ -124,16 +120,16 @@ def n_folds(y: Array) -> int:
 def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
     """Yield rows to learn from and rows to judge by; samples without a label are always learned from."""
     known = np.flatnonzero(is_labelled(y))
-    for _, held in folds(y[known], n_folds(y)):
-        yield np.setdiff1d(np.arange(len(y)), known[held]), known[held]
+    for _, test in folds(y[known], n_folds(y)):
+        yield np.setdiff1d(np.arange(len(y)), known[test]), known[test]
 
 
 def divided(X: Array, y: Array, seed: int) -> Iterator[Fold]:
     """Yield the training folds of at most 3000 samples; none where a class has a single label."""
     X, y = part(X, y, seed)
     if n_folds(y) > 1:
-        for rows, held in training_folds(y):
-            yield X[rows], y[rows], X[held], y[held]
+        for rows, test in training_folds(y):
+            yield X[rows], y[rows], X[test], y[test]
 
 
 def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[[], Iterable[Fold]]) -> Any:
@@ -179,11 +175,11 @@ def searched(estimator: Any, grid: Mapping[str, Sequence[Any]], parts: Callable[
 
 def _accuracy_on(fold: Fold, estimator: Any) -> float:
     """Return the accuracy of a classifier, or of 1NN on what a transformer gives, on a fold."""
-    X, y, X_held, y_held = fold
+    X, y, X_test, y_test = fold
     estimator.fit(X, y)
     if not hasattr(estimator, "transform"):
-        return share_right(estimator.predict(X_held), y_held)
-    return share_right(nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_held)), y_held)
+        return share_right(estimator.predict(X_test), y_test)
+    return share_right(nearest_neighbour(own_embedding(estimator, X), y, estimator.transform(X_test)), y_test)
 
 
 def own_embedding(estimator: Any, X: Array) -> Array:
@@ -267,17 +263,6 @@ def in_order(labels: Iterable[Any]) -> list[str]:
             return True, 0.0, label
 
     return sorted({str(label) for label in labels}, key=key)
-
-
-def known_rows(y: Any, *, semi: bool = False) -> Array:
-    """Return which samples have a label.
-
-    −1 marks those without one, unless it is one of two labels and ``semi`` is false: then it is a class.
-    """
-    y = np.asarray(y)
-    if not semi and len({str(label) for label in y}) <= 2:
-        return np.ones(len(y), bool)
-    return np.asarray(is_labelled(y))
 
 
 def _labelled_rows(y: Any, y_new: Any) -> tuple[Array, Array]:

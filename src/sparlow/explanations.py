@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import Array
 from .estimators import SparLow
 from .views import Grid, Patches
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Layout:
         """Return features (…, width) as (…, cells, signs, atoms)."""
         return features.reshape(*features.shape[:-1], len(self.weights), self.signs, -1)
 
-    def spread(self, cells: Array) -> Array:
+    def at_patches(self, cells: Array) -> Array:
         """Return values of cells (…, cells) as values at the places of patches (…, down, across)."""
         return (cells @ self.weights).reshape(*cells.shape[:-1], *self.places)
 
@@ -115,7 +113,7 @@ class Factors:
     @property
     def maps(self) -> Array:
         """Return how much each component looks at each place (n_components, down, across)."""
-        return self.layout.spread(np.sqrt(np.sum(self.patterns**2, axis=(2, 3))))
+        return self.layout.at_patches(np.sqrt(np.sum(self.patterns**2, axis=(2, 3))))
 
     @property
     def atoms(self) -> Array:
@@ -187,7 +185,7 @@ class Explanation:
     @property
     def map(self) -> Array:
         """Return how much each place (down, across) speaks for ``label``; negative for the other class."""
-        return self.layout.spread(self.parts.sum(axis=(1, 2)))
+        return self.layout.at_patches(self.parts.sum(axis=(1, 2)))
 
     def largest(self, count: int) -> list[tuple[int, int, int, float]]:
         """Return the parts that count most, as atom, sign (1 or −1), cell and value."""

@@ -14,16 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
 from . import neighbours as search
-from .checks import check_array, refuse_unsound
+from .checks import Array, check_array, refuse_unsound
 from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
-
-Array = NDArray[Any]
 
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
 
@@ -47,18 +44,23 @@ class Structure:
     factors: Any = None
     core: Array | None = None
 
-    def __post_init__(self) -> None:
-        n = len(self.diagonal)
+    def check(self, n: int) -> None:
+        """Refuse parts that do not fit each other or n samples, or hold NaN: kernels would read beyond their arrays."""
+        if len(self.diagonal) != n:
+            raise ValueError(f"a structure of {len(self.diagonal)} samples, but X has {n}.")
         if self.graph is not None:
             _check_indices(self.graph, n)
         if (self.factors is None) != (self.core is None):
-            raise ValueError("A structure needs both factors and core, or neither.")
+            raise ValueError("a structure needs both factors and core, or neither.")
         if self.factors is not None and self.core is not None:
             refuse_unsound(self.factors, "factors")
             c = self.factors.shape[1]
             if self.factors.shape[0] != n or self.core.shape != (c, c):
                 shapes = f"{self.factors.shape} and {self.core.shape}"
                 raise ValueError(f"factors must have shape ({n}, c) and core (c, c), got {shapes}.")
+        for part in (self.diagonal, self.graph, self.factors, self.core):
+            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
+                raise ValueError("a structure that contains NaN or infinite values.")
 
     def __matmul__(self, Y: Array) -> Array:
         """Return SY for a dense Y (n, l)."""
@@ -97,7 +99,7 @@ class Structure:
         """Return ΦᵀSΦ (r, r) in double precision, for sparse or dense Φ (n, r)."""
         if not sp.issparse(codes):
             dense = np.asarray(codes, np.float64)
-            return _symmetric(dense.T @ (self @ dense))
+            return symmetric(dense.T @ (self @ dense))
         codes = sp.csr_array(codes)
         if not codes.has_canonical_format:  # the kernels want sorted indices, each once
             codes = codes.copy()
@@ -108,7 +110,7 @@ class Structure:
             part = self.factors.T @ codes  # (c, r)
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
             out += part.T @ (self.core @ part)
-        return _symmetric(out)
+        return symmetric(out)
 
 
 def _check_indices(graph: Any, n: int) -> None:
@@ -125,7 +127,7 @@ def _times(graph: sp.csr_array, factor: float) -> sp.csr_array:
     return sp.csr_array((graph.data * factor, graph.indices, graph.indptr), shape=graph.shape)
 
 
-def _symmetric(matrix: Array) -> Array:
+def symmetric(matrix: Array) -> Array:
     """Return the symmetric part of a matrix."""
     return (matrix + matrix.T) / 2
 

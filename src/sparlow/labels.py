@@ -9,19 +9,16 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from .checks import check_array, refuse_unsound
+from .checks import Array, check_array, refuse_unsound
 from .messages import warn
-
-Array = NDArray[Any]
 
 UNLABELLED = -1
 
@@ -45,6 +42,17 @@ def is_labelled(y: Array) -> Array:
     if y.dtype.kind == "f":
         return (y != UNLABELLED) & ~np.isnan(y)
     return y != UNLABELLED if y.dtype.kind == "i" else np.ones(len(y), bool)
+
+
+def known_rows(y: Any, *, semi: bool = False) -> Array:
+    """Return which samples have a label.
+
+    −1 marks those without one, unless it is one of two labels and ``semi`` is false: then it is a class.
+    """
+    y = np.asarray(y)
+    if not semi and len({str(label) for label in y}) <= 2:
+        return np.ones(len(y), bool)
+    return np.asarray(is_labelled(y))
 
 
 def _is_nothing(label: Any) -> bool:
@@ -98,21 +106,10 @@ def n_classes(y: Array | None) -> int:
 class Rule(Protocol):
     """What a criterion says of the labels that it takes."""
 
-    @property
-    def supervision(self) -> str:
-        """Return whether labels are ignored ("none"), needed ("full") or needed for some samples ("semi")."""
-
-    @property
-    def targets(self) -> bool:
-        """Return whether real-valued or multi-label targets are accepted."""
-
-    @property
-    def fewest_per_class(self) -> int:
-        """Return the number of samples that each class must have."""
-
-    @property
-    def weighted(self) -> bool:
-        """Return whether the criterion takes weights of samples beside labels."""
+    supervision: ClassVar[str]  # labels are ignored ("none"), needed ("full"), or needed for some samples ("semi")
+    targets: ClassVar[bool]  # real-valued or multi-label targets are accepted
+    fewest_per_class: ClassVar[int]
+    weighted: ClassVar[bool]  # weights of samples are taken
 
 
 @dataclass(frozen=True)
@@ -150,19 +147,19 @@ class Labels:
             raise ValueError("Early stopping holds out samples of each class, but there is a class of one sample.")
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
         if self.groups is not None:
-            _, held = next(
+            _, validation = next(
                 GroupShuffleSplit(1, test_size=fraction, random_state=rng).split(usable, groups=self.groups[usable])
             )
-            return np.asarray(np.sort(usable[held]))
+            return np.asarray(np.sort(usable[validation]))
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
         least = 1 if stratify is None else len(np.unique(stratify))  # on either side
         count = min(max(round(fraction * len(usable)), least), len(usable) - least)
-        _, held = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
-        return np.asarray(np.sort(usable[held]))
+        _, validation = next(splitter(1, test_size=count, random_state=rng).split(usable, stratify))
+        return np.asarray(np.sort(usable[validation]))
 
     def lacking(self, rows: Array, count: int, rng: np.random.RandomState) -> Array:
-        """Draw further rows of classes of which fewer than ``count`` are among these, though there are more."""
+        """Draw further rows, to top up classes that have fewer than ``count``."""
         more = [np.zeros(0, int)]
         if self.y is None:
             return more[0]

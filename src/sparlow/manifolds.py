@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
 Point = Any  # an array, or a tuple of points for a product
 
 
@@ -131,21 +129,24 @@ class Product(Manifold):
 
     parts: tuple[Manifold, ...]
 
+    def _each(self, name: str, *points: Point) -> tuple[Any, ...]:
+        """Return what the manifolds give for their parts of points or vectors."""
+        return tuple(getattr(part, name)(*these) for part, *these in zip(self.parts, *points, strict=True))
+
     def inner(self, point: Point, a: Point, b: Point) -> float:
-        return sum(part.inner(*these) for part, *these in zip(self.parts, point, a, b, strict=True))
+        return sum(self._each("inner", point, a, b))
 
     def project(self, point: Point, vector: Point) -> Point:
-        return tuple(part.project(*these) for part, *these in zip(self.parts, point, vector, strict=True))
+        return self._each("project", point, vector)
 
     def gradient(self, point: Point, euclidean: Point) -> Point:
-        return tuple(part.gradient(*these) for part, *these in zip(self.parts, point, euclidean, strict=True))
+        return self._each("gradient", point, euclidean)
 
     def retract(self, point: Point, step: Point) -> Point:
-        return tuple(part.retract(*these) for part, *these in zip(self.parts, point, step, strict=True))
+        return self._each("retract", point, step)
 
     def transport(self, point: Point, step: Point, reached: Point, vector: Point) -> Point:
-        groups = zip(self.parts, point, step, reached, vector, strict=True)
-        return tuple(part.transport(*these) for part, *these in groups)
+        return self._each("transport", point, step, reached, vector)
 
     def combine(self, a: float, x: Point, b: float, y: Point) -> Point:
         return tuple(part.combine(a, u, b, v) for part, u, v in zip(self.parts, x, y, strict=True))

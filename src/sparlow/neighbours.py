@@ -16,20 +16,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import refuse_unsound
+from .checks import Array, refuse_unsound
 from .messages import warn
 from .parallel import Threads, frozen
 
-Array = NDArray[Any]
 Progress = Callable[[float], object]
 
 _EXACT = 60_000  # samples up to which neighbours are searched exactly
 _EXACT_CLASSES = 100_000  # the same for neighbours of classes, where an approximate search finds fewer of them
 _BLOCK = 1024  # samples of a block
-_SINGLE = 2048  # features up to which products in single precision give tight bounds
+SINGLE = 2048  # features up to which products in single precision give tight bounds
 _ROWS = 4096  # samples whose candidates are judged at once
 _PAIRS = 1 << 14  # pairs of sparse samples that are measured at once
 _CELL = 512  # samples of a cell at most
@@ -70,7 +68,7 @@ def neighbours(
         raise ValueError(f"k must be from 1 to {most}, the number of samples to choose from; got {k}.")
     if queries is None and n > _EXACT and _descent() is not None:
         return _descended(X, k)
-    columns = _Points.of(X)
+    columns = Points.of(X)
     rows = columns if queries is None else columns.matching(queries)
     lists = _search(rows, columns, k, 0, _all_pairs(rows, columns), n_jobs, progress)[0]
     found = [lists.nearest(part, measure=True) for part in _parts(rows.n)]
@@ -117,7 +115,7 @@ def class_neighbours(
     if not len(order):
         nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
         return nothing, nothing
-    samples = _Points.of(X, order, labels)
+    samples = Points.of(X, order, labels)
     pairs = _all_pairs(samples, samples)
     if samples.n > _EXACT_CLASSES:
         samples, pairs = _cells(samples)
@@ -129,7 +127,7 @@ def class_neighbours(
 
 
 @dataclass(frozen=True)
-class _Points:
+class Points:
     """Samples in the order of their classes, centred and scaled to at most 1, with bounds of rounding errors."""
 
     X: Any  # as given
@@ -142,7 +140,7 @@ class _Points:
     errors: Array  # float32: adding errors_i + errors_j makes it an upper bound
 
     @classmethod
-    def of(cls, X: Any, order: Array | None = None, labels: Array | None = None) -> _Points:
+    def of(cls, X: Any, order: Array | None = None, labels: Array | None = None) -> Points:
         """Prepare the rows of X named in ``order``, by default all of them as of one class."""
         X = _checked(X)
         order = np.arange(X.shape[0], dtype=np.int32) if order is None else order
@@ -156,7 +154,7 @@ class _Points:
             most = max(most, float(np.abs(X[order[part]] - mean).max(initial=0.0)))
         return cls._prepared(X, order, classes, _power(most), mean)
 
-    def matching(self, queries: Any) -> _Points:
+    def matching(self, queries: Any) -> Points:
         """Prepare queries in the same way."""
         X = _checked(queries)
         if sp.issparse(X) != sp.issparse(self.X):
@@ -165,14 +163,14 @@ class _Points:
         return self._prepared(X, order, np.zeros(len(order), np.int64), self.scale, self.mean)
 
     @classmethod
-    def _prepared(cls, X: Any, order: Array, labels: Array, scale: float, mean: Any) -> _Points:
+    def _prepared(cls, X: Any, order: Array, labels: Array, scale: float, mean: Any) -> Points:
         """Return samples scaled and ordered by class, for the search of neighbours."""
         n, m = len(order), X.shape[1]
         if mean is None:
             rows = X[order] * scale
             precision, squares = np.finfo(np.float64).eps, np.asarray(rows.multiply(rows).sum(axis=1), float).ravel()
         else:
-            rows, squares = np.empty((n, m), np.float32 if m <= _SINGLE else np.float64), np.empty(n)
+            rows, squares = np.empty((n, m), np.float32 if m <= SINGLE else np.float64), np.empty(n)
             precision = np.finfo(rows.dtype).eps
             for part in _parts(n):
                 centred = scale * (X[order[part]] - mean)
@@ -189,12 +187,12 @@ class _Points:
         """The number of samples."""
         return len(self.order)
 
-    def products(self, own: Any, other: _Points, others: Any) -> Array:
+    def products(self, own: Any, other: Points, others: Any) -> Array:
         """Return inner products of some of these with some of the other samples, in single precision."""
         block = self.rows[own] @ other.rows[others].T
         return np.asarray(block.toarray() if sp.issparse(block) else block, np.float32)
 
-    def squares(self, own: Array, other: _Points, others: Array) -> Array:
+    def squares(self, own: Array, other: Points, others: Array) -> Array:
         """Return squared distances of pairs, from their differences."""
         out = np.empty(len(own))
         first, second = self.order[own], other.order[others]
@@ -244,7 +242,7 @@ def _blocks(n: int) -> list[slice]:
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
-def _all_pairs(rows: _Points, columns: _Points) -> _Pairs:
+def _all_pairs(rows: Points, columns: Points) -> _Pairs:
     """Return all pairs of blocks, each once."""
     first, second = _blocks(rows.n), _blocks(columns.n)
     chosen = itertools.product(range(len(first)), range(len(second)))
@@ -255,8 +253,8 @@ def _all_pairs(rows: _Points, columns: _Points) -> _Pairs:
 class _Lists:
     """Candidates for the k nearest of each row: more than k, so that those left out are farther for nearly all rows."""
 
-    rows: _Points
-    columns: _Points
+    rows: Points
+    columns: Points
     pairs: _Pairs
     same: bool  # whether neighbours are of the same class
     k: int
@@ -267,7 +265,7 @@ class _Lists:
     limits: Array  # lower bounds of what was left out are no smaller
 
     @classmethod
-    def empty(cls, rows: _Points, columns: _Points, pairs: _Pairs, same: bool, k: int) -> _Lists:
+    def empty(cls, rows: Points, columns: Points, pairs: _Pairs, same: bool, k: int) -> _Lists:
         """Return lists without candidates."""
         k = min(k, columns.n)
         size = min(k + 8 + k // 8, columns.n)
@@ -333,8 +331,8 @@ class _Lists:
 
 
 def _search(
-    rows: _Points,
-    columns: _Points,
+    rows: Points,
+    columns: Points,
     k_within: int,
     k_between: int,
     pairs: _Pairs,
@@ -367,7 +365,7 @@ def _search(
 # ── approximate search ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cells(samples: _Points) -> tuple[_Points, _Pairs]:
+def _cells(samples: Points) -> tuple[Points, _Pairs]:
     """Cut the classes into cells, and pair each with the nearest of its class and of other classes."""
     starts = np.searchsorted(samples.labels, np.arange(samples.labels[-1] + 2))
     with Threads(1):
@@ -388,7 +386,7 @@ def _cells(samples: _Points) -> tuple[_Points, _Pairs]:
     ends = np.concatenate([[0], np.cumsum(sizes)])
     blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
     order = np.concatenate(cells)
-    moved = _Points(
+    moved = Points(
         samples.X,
         samples.order[order],
         samples.labels[order],

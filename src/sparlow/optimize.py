@@ -143,7 +143,7 @@ class ConjugateGradients:
             return dataclasses.replace(state, reason="gradient vanished")
         direction = None if state.memory is None else state.memory.direction(manifold, now.point, G, norm)
         restarted = direction is None
-        search = _LineSearch(problem, now, G, state.next_length, self.max_evaluations)
+        search = LineSearch(problem, now, G, state.next_length, self.max_evaluations)
         found = search.along(G if direction is None else direction)
         if found is None and not restarted:
             restarted, found = True, search.along(G)
@@ -166,7 +166,7 @@ class ConjugateGradients:
         )
 
 
-class _LineSearch:
+class LineSearch:
     """The search for a step from one evaluation; each trial is evaluated once, and the accepted one is kept."""
 
     def __init__(self, problem: Problem, now: Any, G: Point, next_length: float, max_evaluations: int) -> None:
@@ -198,12 +198,3 @@ class _LineSearch:
             else:
                 length *= 0.1
         return None
-
-
-def maximise(problem: Problem, start: Any, *, max_iter: int = 100, first_length: float = 0.1, **options: Any) -> State:
-    """Maximise a problem from an evaluation of it, by at most ``max_iter`` steps; options as of ConjugateGradients."""
-    optimiser = ConjugateGradients(**options)
-    state = optimiser.init(start, first_length)
-    while not state.reason and state.n_steps < max_iter:
-        state = optimiser.step(problem, state)
-    return state if state.reason else dataclasses.replace(state, reason="max_iter reached")

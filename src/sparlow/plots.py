@@ -392,22 +392,22 @@ def curves(
     Returns
     -------
     axes : list of Axes
-        For the quotient and for the held-out score, whose best step is marked.
+        For the quotient and for the judged-out score, whose best step is marked.
 
     """
     steps, quotient, score = (np.asarray(history[name], float) for name in ("step_number", "quotient", "held_out"))
-    held = np.isfinite(score)
-    panels = 2 if held.any() else 1
+    judged = np.isfinite(score)
+    panels = 2 if judged.any() else 1
     axes = _side_by_side(ax, panels)
     (line,) = axes[0].plot(steps, quotient, "o-", markersize=3, label=label)
     axes[0].set(xlabel="step", ylabel="trace quotient f, training samples")
     if panels == 2:
-        best = np.flatnonzero(score == score[held].max())[0]
+        best = np.flatnonzero(score == score[judged].max())[0]
         axes[1].plot(steps, score, "o-", markersize=3, color=line.get_color(), label=label)
         mark = {"markersize": 13, "color": line.get_color(), "mec": "k", "mew": 0.6}
         name = f"best: step {steps[best]:.0f}" if label is None else None
         axes[1].plot(steps[best], score[best], "*", label=name, **mark)
-        axes[1].set(xlabel="step", ylabel="held-out score")
+        axes[1].set(xlabel="step", ylabel="judged-out score")
     return _finished(axes, panels)
 
 
@@ -441,11 +441,11 @@ def spectrum(
     (line,) = axes[0].plot(counts, quotient, "o-", markersize=3, label=label)
     axes[0].set(xlabel="component", ylabel="its quotient, training samples", ylim=(0, None))
     if panels == 2:
-        colour, spread = line.get_color(), np.nan_to_num(error)
+        colour, margin = line.get_color(), np.nan_to_num(error)
         best = int(np.flatnonzero(tried)[np.argmax(score[tried])])
-        flat = int(np.flatnonzero(tried & (np.nan_to_num(score, nan=-np.inf) >= score[best] - spread[best]))[0])
+        flat = int(np.flatnonzero(tried & (np.nan_to_num(score, nan=-np.inf) >= score[best] - margin[best]))[0])
         axes[1].plot(counts[tried], score[tried], "o-", markersize=3, color=colour, label=label)
-        axes[1].fill_between(counts[tried], (score - spread)[tried], (score + spread)[tried], color=colour, alpha=0.2)
+        axes[1].fill_between(counts[tried], (score - margin)[tried], (score + margin)[tried], color=colour, alpha=0.2)
         name = f"flat from {counts[flat]:.0f} on" if label is None else None
         axes[1].axvline(counts[flat], color=colour, ls="--", lw=1, label=name)
         axes[1].set(xlabel="number of components", ylabel="held-out score")

@@ -16,12 +16,10 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .coded import Coded, Rows, Samples
+from .checks import Array
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .messages import warn
@@ -29,9 +27,8 @@ from .optimize import ConjugateGradients, State
 from .parallel import Threads
 from .priors import ElasticNet
 from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
+from .rows import Codes, Features, Samples
 from .tracequotient import best_projection, check_scatter
-
-Array = NDArray[Any]
 
 _PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
 _WIDE = 2000  # features up to which U is solved for in all directions
@@ -47,7 +44,7 @@ class Evaluation:
     value: float  # J
     dictionary: Array
     projection: Array
-    coded: Coded
+    coded: Codes
     quotient: Value
     coherence: float
     proximity: float
@@ -113,7 +110,7 @@ class Objective(ABC):
                 U = self._best(coded, None if near is None else near.projection)
             return self.evaluation(D, coded, U)
 
-    def evaluation(self, D: Array, coded: Coded, U: Array, value: Value | None = None) -> Evaluation:
+    def evaluation(self, D: Array, coded: Codes, U: Array, value: Value | None = None) -> Evaluation:
         """Return the evaluation of samples already coded."""
         value = self.quotient.value(coded, U) if value is None else value
         g_c, g_d = coherence(D), proximity(D, self.anchor)
@@ -146,7 +143,7 @@ class Objective(ABC):
         with Threads(1):
             return self.evaluation(D, self.samples.coded(D), U)
 
-    def _best(self, coded: Coded, start: Array | None) -> Array:
+    def _best(self, coded: Codes, start: Array | None) -> Array:
         """Return the best U for samples already coded."""
         A, B = self.quotient.matrices(_reduced(coded, self.basis))
         if self.basis is None:
@@ -254,7 +251,7 @@ def begin(
     mu_coherence: float = 0.0,
     mu_proximity: float = 0.0,
     anchor: Array | None = None,
-    start: tuple[Coded, Array | None] | None = None,
+    start: tuple[Codes, Array | None] | None = None,
 ) -> tuple[Objective, Evaluation]:
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
@@ -286,7 +283,7 @@ def begin(
         return objective, objective.evaluation(D, coded, U, value)
 
 
-def _reduced(coded: Rows, basis: Array | None) -> Rows:
+def _reduced(coded: Features, basis: Array | None) -> Features:
     """Return coded samples in the directions that U may have."""
     return coded if basis is None else coded.projected(basis)
 
@@ -309,7 +306,7 @@ def _project(A: Array, B: Array, used: Array, count: int, start: Array | None, t
     return U
 
 
-def check_codes(coded: Coded) -> None:
+def check_codes(coded: Codes) -> None:
     """Say which prior would do where codes are all zero, or most of them."""
     empty, prior = coded.empty, coded.samples.prior
     if empty <= 0.5:

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import gen_batches
 
-from .coded import Rows
 from .embedding import Neighbours, nearest_right
 from .parallel import Threads
+from .rows import Features, Rows
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ class Quadratic:
     forms: Array
     centre: Array
 
-    def __call__(self, coded: Rows) -> Array:
+    def __call__(self, coded: Features) -> Array:
         """Return the embedding (n, l)."""
         return coded.by_rows(self._of_rows, len(self.forms)) - self.centre
 
@@ -85,7 +85,7 @@ def values_of(forms: Array, P: Array) -> Array:
     return out
 
 
-def _basis(coded: Rows) -> Array:
+def _basis(coded: Features) -> Array:
     """Return an orthonormal basis (w, p) of the leading directions of the features, their mean included."""
     width = coded.shape[1]
     return np.eye(width) if width <= DIRECTIONS else coded.leading_directions(DIRECTIONS, centred=False)
@@ -96,7 +96,7 @@ def _some_labelled(y: Array, seed: int) -> Array:
     return np.sort(np.random.RandomState(seed).permutation(np.flatnonzero(y >= 0))[:_TRIED])
 
 
-def _in_basis(coded: Rows, basis: Array) -> Array:
+def _in_basis(coded: Features, basis: Array) -> Array:
     """Return ΦV (n, p) in single precision."""
     return coded.by_rows(functools.partial(_projected, basis), basis.shape[1], np.float32)
 
@@ -106,7 +106,7 @@ def _projected(basis: Array, rows: Rows) -> Array:
     return rows @ basis
 
 
-def fit_quadratic(coded: Rows, y: Array, n_components: int, seed: int, basis: Array | None = None) -> Quadratic:
+def fit_quadratic(coded: Features, y: Array, n_components: int, seed: int, basis: Array | None = None) -> Quadratic:
     """Learn the embedding from samples with encoded labels y, −1 for unlabelled ones, which are left out.
 
     The ``basis`` is that of :func:`better_order`, or is found from as many samples.
@@ -190,7 +190,7 @@ class Order:
     basis: Array | None = None
 
 
-def better_order(coded: Rows, y: Array, seed: int) -> Order:
+def better_order(coded: Features, y: Array, seed: int) -> Order:
     """Return the order of the embedding, 1 or 2, whose neighbours are right more often.
 
     By five folds. A difference of one sample is a tie; then it is 2 if the error of the regression on held-out samples

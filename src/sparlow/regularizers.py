@@ -5,12 +5,9 @@ Both are means, over pairs of atoms and over atoms, so that their weights mean t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .checks import Array
 
 _EQUAL = 1e-6  # 1 − cos² at which two atoms count as equal: keeps the logarithm of duplicates finite
 

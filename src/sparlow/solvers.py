@@ -7,8 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from .checks import is_count, is_weight
 from .problem import METHODS
 
 SOLVERS = ("auto", "stochastic", *METHODS)
@@ -18,16 +17,6 @@ def _require(owner: Any, name: str, good: bool, expected: str) -> None:
     """Refuse a setting of a solver that is out of range."""
     if not good:
         raise ValueError(f"{name} of {type(owner).__name__} must be {expected}, got {getattr(owner, name)!r}.")
-
-
-def _is_weight(value: Any) -> bool:
-    """Return whether a setting is a number that is not negative."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf
-
-
-def _is_count(value: Any) -> bool:
-    """Return whether a setting is a positive whole number."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 @dataclass(frozen=True)
@@ -65,10 +54,10 @@ class Solver:
 
     def __post_init__(self) -> None:
         _require(self, "method", self.method in SOLVERS, f"one of {', '.join(SOLVERS)}")
-        _require(self, "tol", _is_weight(self.tol), "a number, not negative")
-        _require(self, "refresh_every", _is_count(self.refresh_every), "a positive whole number")
-        _require(self, "mu_coherence", _is_weight(self.mu_coherence), "a number, not negative")
-        good = self.mu_proximity is None or _is_weight(self.mu_proximity)
+        _require(self, "tol", is_weight(self.tol), "a number, not negative")
+        _require(self, "refresh_every", is_count(self.refresh_every), "a positive whole number")
+        _require(self, "mu_coherence", is_weight(self.mu_coherence), "a number, not negative")
+        good = self.mu_proximity is None or is_weight(self.mu_proximity)
         _require(self, "mu_proximity", good, "a number, not negative, or None")
         named = self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike))
         _require(self, "checkpoint", named, "the path of a file, or None")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .coded import Rows
 from .criteria import Quotient
 from .graphs import Structure
+from .rows import Features
 
 Array = NDArray[Any]
 
@@ -24,11 +24,11 @@ def tried_counts(n_components: int) -> list[int]:
     return [int(count) for count in np.unique(np.maximum(np.round(spread), np.arange(1, len(spread) + 1)))]
 
 
-def component_quotients(quotient: Quotient, coded: Rows, Y: Array) -> Array:
+def component_quotients(quotient: Quotient, coded: Features, Y: Array) -> Array:
     """Return the quotient of each component by itself, yᵀS_A y / yᵀS_B y, from the embedding Y (n, l)."""
     above = _forms(quotient.above, Y)
     if quotient.below is None:  # the trace form: the share of all variance
-        return above / max(quotient.spread(coded), np.finfo(float).tiny)
+        return above / max(quotient.variance(coded), np.finfo(float).tiny)
     below = _forms(quotient.below, Y)
     return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
 

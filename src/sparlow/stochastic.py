@@ -29,12 +29,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .coded import Coded, Rows
 from .criteria import LDA, MVR, Criterion, Quotient
 from .dictionaries.atoms import unit_rows
 from .embedding import Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
+from .rows import Codes, Features
 
 Array = NDArray[Any]
 
@@ -103,7 +103,7 @@ class Sums(ABC):
     _kept: ClassVar[tuple[str, ...]]  # what a checkpoint keeps
 
     @abstractmethod
-    def added(self, rows: Rows, batch: Batch) -> Sums:
+    def added(self, rows: Features, batch: Batch) -> Sums:
         """Return the sums with one more batch."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Sums(ABC):
         """Return the projection W, with all that :meth:`pull` needs."""
 
     @abstractmethod
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         """Return ∂loss/∂Φ of a batch at a solution that does not know it."""
 
     def arrays(self) -> dict[str, Array]:
@@ -165,7 +165,7 @@ class Moments(Sums):
         sums = np.zeros((width, width)), np.zeros(width), np.zeros((n_targets, width)), np.zeros(n_targets)
         return cls(*sums, classes)
 
-    def added(self, rows: Rows, batch: Batch) -> Moments:
+    def added(self, rows: Features, batch: Batch) -> Moments:
         n = rows.shape[0]
         if not n:
             return self
@@ -226,7 +226,7 @@ class Moments(Sums):
         W = scipy.linalg.cho_solve(factor, self.deviations().T, check_finite=False)
         return W, self.shares * self.scale - self.mean @ W, self.scale
 
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         W, intercept, scale = solution
         T = batch.targets * scale
         error = (rows @ W) + intercept - T
@@ -265,7 +265,7 @@ class _Part(NamedTuple):
         inner = inner * (self.edges / max(float(abs(inner).sum()), 1e-300))
         return Structure(diagonal - np.asarray(inner.sum(axis=1)).ravel(), inner)
 
-    def crossed(self, rows: Rows, batch: Batch) -> Any:
+    def crossed(self, rows: Features, batch: Batch) -> Any:
         """Return FᵀΦ (c, w) of a batch, 0 where there are no factors."""
         if self.factors is None:
             return _NOTHING
@@ -323,7 +323,7 @@ class Pairs(Sums):
         assert below is not None
         return cls((_Part.of(quotient.above), _Part.of(below)), n_components)
 
-    def added(self, rows: Rows, batch: Batch) -> Pairs:
+    def added(self, rows: Features, batch: Batch) -> Pairs:
         n = rows.shape[0]
         first, after = self.first or n, self.seen + n
         kept = (max(self.seen, first) / after) ** FORGETTING if self.seen else 0.0
@@ -348,7 +348,7 @@ class Pairs(Sums):
         W = ratio_trace(Numerator(None, None, A), B, min(self.n_components, len(A)))
         return W, np.einsum("ij,ij->j", W, A @ W)
 
-    def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
+    def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:
         W, values = solution
         Y = rows @ W
         means = self.crossed / self.weight, self.crossed_rest / self.weight
@@ -409,7 +409,7 @@ class Learner:
         """Return the state before the first batch."""
         return State(dictionary, sums, Adam.begin(dictionary.shape, by_rows=True))
 
-    def step(self, state: State, coded: Coded, batch: Batch, rate: float) -> State:
+    def step(self, state: State, coded: Codes, batch: Batch, rate: float) -> State:
         """Take in one batch, coded at the present dictionary, and move it by ``rate`` times the first distance."""
         sums, width = state.sums, coded.shape[1]
         seen = sums.seen  # type: ignore[attr-defined]

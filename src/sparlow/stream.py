@@ -16,13 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .coded import Coded, Samples, code
 from .coding import Coder
 from .criteria import LDA, PCA, Criterion
 from .embedding import USUAL, Numerator, ratio_trace, weights_beside
 from .parallel import Threads
-from .parts import DRAWN, working_memory
 from .priors import Prior
+from .rows import DRAWN, Codes, Samples, code, working_memory
 from .stochastic import BATCH, Batch, Learner, Moments, State, of_targets
 from .tracequotient import best_projection, canonical
 
@@ -141,7 +140,7 @@ class Stream:
         self.state = self.learner.step(self.state, alone, batch, min(1.0, DRAWN / self.moments.seen))
         self.dictionary = self.state.dictionary
 
-    def _coded(self, X: Array) -> Coded:
+    def _coded(self, X: Array) -> Codes:
         """Code one batch of a stream."""
         weights = (1.0, 1.0 if self.beside else 0.0)
         return code(Samples(X, self.prior, weights=weights), Coder(self.dictionary, self.prior, n_jobs=self.n_jobs))
@@ -162,7 +161,7 @@ class Stream:
 
     # ── the model so far ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def reservoir(self) -> tuple[Coded, Array]:
+    def reservoir(self) -> tuple[Codes, Array]:
         """Return the samples kept, coded, and their targets.
 
         Those whose codes are oldest are coded again at the present dictionary, as many as keep the samples coded so
@@ -183,7 +182,7 @@ class Stream:
         codes = sp.csr_array((data, indices, indptr), shape=(len(X), len(self.dictionary)))
         codes.has_canonical_format = True
         samples = Samples(X, self.prior, weights=(1.0, 1.0 if self.beside else 0.0))
-        return Coded(samples, Coder(self.dictionary, self.prior, n_jobs=self.n_jobs), codes, codes), T
+        return Codes.known(samples, Coder(self.dictionary, self.prior, n_jobs=self.n_jobs), codes), T
 
     def embedding(self) -> tuple[Array, tuple[float, float], float, Array]:
         """Return W (w, l), the weights of codes and samples, the ridge, and the mean of the weighted features."""

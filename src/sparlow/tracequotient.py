@@ -8,17 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from .checks import check_array
+from .checks import Array, check_array, check_count, is_count
 from .parallel import one_blas_thread
-
-Array = NDArray[Any]
 
 # Lanczos restarts at random where eigenvalues are equal. Only newer versions of SciPy take a seed for that: with others
 # the dense solver is used, so that equal calls give equal bits.
-_SEEDED = "rng" in inspect.signature(eigsh).parameters
+SEEDED = "rng" in inspect.signature(eigsh).parameters
 _PARTIAL = 1500  # dimension from which on Lanczos pays
 _DENSE = 0.2  # what LAPACK's partial solver costs in products with a vector, by dimension (measured at 1000 and 2000)
 _MARGIN = 1e4  # by how much the gain that is predicted for the next turn must be below the tolerance
@@ -89,11 +87,9 @@ def trace_ratio(
         rounding = 1e-10 if getattr(given, "dtype", None) != np.float32 else 1e-5  # of sums in single precision
         if not np.allclose(M, M.T, rtol=100 * rounding, atol=rounding * (np.abs(M).max() + np.finfo(float).tiny)):
             raise ValueError(f"{name} must be symmetric.")
-    whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= r:
+    if not is_count(n_components) or n_components > r:
         raise ValueError(f"n_components must be a whole number from 1 to {r}, the size of A, got {n_components}.")
-    if not isinstance(max_iter, numbers.Integral) or isinstance(max_iter, bool) or max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number, at least 1, got {max_iter!r}.")
+    check_count(max_iter, "max_iter")
     if not isinstance(tol, numbers.Real) or not 0 <= tol < np.inf:
         raise ValueError(f"tol must be zero or a positive number, got {tol!r}.")
     U, value, turns = best_projection(top, bottom, n_components, _check_start(start, (r, n_components)), tol, max_iter)
@@ -122,19 +118,19 @@ def best_projection(
     """Run the iteration of :func:`trace_ratio`, without its checks and canonical form."""
     U: Any = start
     value = -np.inf if U is None else _quotient(A, B, U)
-    shift = _first_shift(A, B, n_components) if U is None else value
+    shift = first_shift(A, B, n_components) if U is None else value
     before = np.inf  # what the last turn gained
     for turn in range(1, max_iter + 1):
         U = _top_eigenvectors(A - shift * B, n_components, U, 10 * tol)
         new = _quotient(A, B, U)
         gain, value, shift = new - value, max(new, value), new
-        if min(gain, _MARGIN * _next_gain(gain, before)) <= tol * abs(new) and np.isfinite(gain):
+        if min(gain, _MARGIN * next_gain(gain, before)) <= tol * abs(new) and np.isfinite(gain):
             return U, value, turn
         before = gain
     return U, value, max_iter
 
 
-def _next_gain(gain: float, before: float) -> float:
+def next_gain(gain: float, before: float) -> float:
     """Return what the next turn will gain: what is missing falls as its square, so that gains d₁, d₂ make d₂³/d₁²."""
     return gain * (gain / before) ** 2 if 0 < gain < before < np.inf else np.inf
 
@@ -157,7 +153,7 @@ def check_scatter(B: Array, squares: float, what: str, lost: float = 0.0) -> Non
         )
 
 
-def _first_shift(A: Array, B: Array, count: int) -> float:
+def first_shift(A: Array, B: Array, count: int) -> float:
     """Return the quotient to start from: that of B⁻¹AG, G random, or tr(A)/tr(B) where it is more.
 
     Where the rank of A is ``count``, as for lda, the columns of B⁻¹AG span the solution of the ratio trace.
@@ -195,7 +191,7 @@ def _top_eigenvectors(M: Array, count: int, start: Array | None, tol: float) -> 
     r = len(M)
     basis = 2 * count + 20
     restarts = int((_DENSE * r - basis) / (basis - count))
-    if _SEEDED and r >= _PARTIAL and restarts >= 1:
+    if SEEDED and r >= _PARTIAL and restarts >= 1:
         v0 = np.ones(r) if start is None else start.sum(axis=1) + 1e-3
         try:
             _, U = eigsh(M, count, which="LA", v0=v0, ncv=basis, maxiter=restarts, tol=tol, rng=0)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array
+from .checks import check_array, check_count
 from .messages import warn
 from .parallel import frozen
 
@@ -91,7 +91,7 @@ class Views(ABC):
             raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
         if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf):
             raise ValueError(f"{name}: the norm that is added to that of views must be zero or more, got {epsilon!r}.")
-        maps = tuple(check_array(T, accept_sparse=("csr", "csc"), input_name="a matrix of views") for T in self.maps(m))
+        maps = tuple(sp.csc_array(T) for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
             raise ValueError(f"{name}.maps({m}) must give matrices of {m} rows, all of the same shape, got {shapes}.")
@@ -101,9 +101,9 @@ class Views(ABC):
         if self.root and weights.min() < 0:
             raise ValueError(f"{name}.weights({m}) must not be negative where root is on.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
-        stacked = sp.csr_array(sp.hstack([sp.csc_array(T) for T in maps]))
+        side_by_side = check_array(sp.hstack(maps, "csc"), accept_sparse="csc", input_name="a matrix of views")
         unit = self.unit and unit and not epsilon
-        return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
+        return Bound(sp.csr_array(side_by_side), len(maps), by_view, unit, epsilon, self.signs, self.root)
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,6 @@ def _arrays(codes: sp.csr_array) -> tuple[Array, Array, Array]:
     return frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
 
 
-def _check_whole(number: Any, name: str) -> None:
-    """Refuse a setting of views that is no positive whole number."""
-    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or int(number) < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
-
-
 def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     """Return height, width and channels of images of so many numbers; without a shape they are square and grey."""
     if shape is None:
@@ -327,7 +321,7 @@ class Shifts(_Pictures):
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        _check_whole(self.pixels, "pixels")
+        check_count(self.pixels, "pixels")
         if self.shape is not None:
             image_sides("Shifts", self.shape, int(np.prod(np.asarray(self.shape, dtype=object).ravel())))
 
@@ -416,10 +410,10 @@ class Patches(_Pictures):
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
             if getattr(self, name) is not None:
-                _check_whole(getattr(self, name), name)
+                check_count(getattr(self, name), name)
         if self.cells is not None:
             for side in np.atleast_1d(np.asarray(self.cells, dtype=object)):
-                _check_whole(side, "cells")
+                check_count(side, "cells")
         if self.padding not in ("edge", "zero", "none"):
             raise ValueError(f'padding must be "edge", "zero" or "none", got {self.padding!r}.')
         if not (isinstance(self.contrast, numbers.Real) and 0 < float(self.contrast) < np.inf):

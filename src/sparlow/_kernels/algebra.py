@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from .compilation import part
 
 PIVOT, PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
@@ -35,15 +33,6 @@ def subtract_multiple(y, alpha, x, n):
     """Subtract a multiple of an array from another, in place."""
     for i in range(n):
         y[i] -= alpha * x[i]
-
-
-@part
-def lengthened(array, used, room):
-    """Return a longer array with the first ``used`` entries of this one."""
-    longer = np.empty(room, array.dtype)
-    for s in range(used):
-        longer[s] = array[s]
-    return longer
 
 
 @part

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
 from ..estimators import SparLow
-from ..evaluation import known_rows
+from ..labels import known_rows
 from ..models import ModelFile
 from ..views import Patches
 from .dataset import Dataset

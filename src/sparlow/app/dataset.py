@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..labels import UNLABELLED
 from ..models import ModelFile
-from ..parts import Local
+from ..rows import Local
 
 Array = NDArray[Any]
 
@@ -166,7 +167,6 @@ class ReadOptions:
     n_jobs: int | None = None
 
 
-UNLABELLED = -1
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas
 
 

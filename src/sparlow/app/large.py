@@ -14,7 +14,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-from ..parts import Local, streams
+from ..rows import Local, streams
 from .dataset import DataError, Dataset, labels_and_missing, read_labels, readable
 from .terminal import UserError
 

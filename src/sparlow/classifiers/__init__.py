@@ -4,10 +4,9 @@ Local and global consistency (LGC) is scikit-learn's LabelSpreading.
 """
 
 from .bmddl import BMDDL
-from .dksvd import DKSVD
 from .fddl import FDDL
+from .ksvd import DKSVD, LCKSVD
 from .laprls import LapRLS
-from .lcksvd import LCKSVD
 from .src import SRC
 from .sspic import SSPIC
 from .tddl import TDDL

@@ -3,38 +3,68 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import validate_data
+from ..checks import FLOATS, Array, validate_data
 from ..dictionaries import check_samples, class_union, distinct_rows, ksvd, samples, unit_samples
-from ..labels import refuse_mixture
+from ..labels import UNLABELLED, refuse_mixture
 from ..parallel import one_blas_thread
 
-Array = NDArray[Any]
-
-_FLOATS = [np.float64, np.float32]
-_ATOMS_PER_CLASS = 10
 _FIRST_ITERATIONS = 5  # of K-SVD, for a dictionary that is learned further
+
+COMMON: dict[str, list[Any]] = {
+    "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
 
 
 class DictionaryClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: a subclass has ``fit`` and ``_scores``.
+    """Base of the classifiers: a subclass has parameters, ``_learn`` and ``_scores``.
 
     Samples are scaled to unit norm. float32 is kept. Every label is a class, −1 too.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = COMMON
     verbose: int
+
+    @abstractmethod
+    def _learn(self, X: Array, labels: Array) -> None:
+        """Set the fitted attributes; X has unit norm, labels (n,) are places in ``classes_``."""
 
     @abstractmethod
     def _scores(self, X: Array) -> Array:
         """Return a score for each sample and class (n, c), larger for likelier classes; X has unit norm."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @one_blas_thread()
+    def fit(self, X: Any, y: Any) -> DictionaryClassifier:
+        """Learn from samples with labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : DictionaryClassifier
+
+        """
+        self._learn(*self._training_samples(X, y))
+        return self
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes.
@@ -76,19 +106,30 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
         return self._scores(self._new_samples(X))
 
     def _training_samples(self, X: Any, y: Any) -> tuple[Array, Array]:
-        """Return checked samples of unit norm and the places of their labels in ``classes_``, which it sets."""
+        """Return checked samples and the places of their labels in ``classes_``, which it sets; −1 for none."""
         refuse_mixture(y)
-        X, y = validate_data(self, X, y, dtype=_FLOATS, order="C")
+        X, y = validate_data(self, X, y, dtype=FLOATS, order="C")
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        known = self._known(y)
+        self.classes_, places = np.unique(y[known], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"{type(self).__name__} needs samples of at least two classes, got 1 class.")
-        return check_samples(unit_samples(X)), labels
+        labels = np.full(len(y), UNLABELLED)
+        labels[known] = places
+        return check_samples(self._scaled(X)), labels
+
+    def _known(self, y: Array) -> Array:
+        """Return which samples have a label."""
+        return np.ones(len(y), bool)
+
+    def _scaled(self, X: Array) -> Array:
+        """Return samples as they are learned from."""
+        return np.asarray(unit_samples(X))
 
     def _new_samples(self, X: Any) -> Array:
         """Return checked samples of unit norm."""
         check_is_fitted(self)
-        return np.asarray(unit_samples(validate_data(self, X, dtype=_FLOATS, order="C", reset=False)))
+        return self._scaled(validate_data(self, X, dtype=FLOATS, order="C", reset=False))
 
     def _check_sound(self) -> None:
         """Refuse fitted arrays from a file that compiled loops could not use."""
@@ -107,7 +148,7 @@ class DictionaryClassifier(ClassifierMixin, BaseEstimator):
             print(f"[{type(self).__name__}] {text}")
 
 
-def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = _ATOMS_PER_CLASS) -> int:
+def atoms_for(n_atoms: int | None, X: Array, labels: Array, per_class: int = 10) -> int:
     """Return the number of atoms: the user's, or ``per_class`` for each class where it has so many samples."""
     if n_atoms is not None:
         return n_atoms

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from ..checks import Array
 from ..coding import encode, pullback
 from ..graphs import neighbours
-from ..parallel import one_blas_thread
 from ..priors import ElasticNet
-from .base import Array, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
+from .base import COMMON, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
 from .tddl import moved_atoms, tangent
 
 _NEIGHBOURS = 5
@@ -96,6 +95,85 @@ class Level:
     cost: float
 
 
+@dataclass(frozen=True)
+class Bilevel:
+    """Both levels of BMDDL for samples X (n, m) of classes ``labels`` (n,), with H (n, c) their indicators."""
+
+    X: Array
+    labels: Array
+    H: Array
+    alpha: float
+    beta: float
+    ridge: float
+    n_means: int
+    n_jobs: int | None = None
+
+    def level(self, D: Array, near: Level | None = None) -> Level:
+        """Return codes, means and W at a dictionary, begun from those at another one nearby."""
+        first = ElasticNet(self.alpha, _LEAST_WEIGHT)
+        codes = encode(self.X, D, first, n_jobs=self.n_jobs) if near is None else near.codes
+        for _ in range(self.n_means):
+            means = class_means(codes, self.labels)
+            codes = self._codes(D, means, codes)
+        W = ridge(codes, self.H, self.ridge)
+        cost = float(np.sum((self.H - codes @ W) ** 2) + self.ridge * np.sum(W**2)) / len(self.X)
+        return Level(D, codes, means, W, cost)
+
+    def _groups(self) -> Iterator[tuple[Array, Stack]]:
+        """Yield the samples of all classes of one size, with their problem."""
+        sizes = np.bincount(self.labels)[self.labels]
+        for size in np.unique(sizes):
+            yield np.flatnonzero(sizes == size), _stack(self.alpha, self.beta, size)
+
+    def _codes(self, D: Array, means: Array, start: sp.csr_array) -> sp.csr_array:
+        """Return the codes for given means."""
+        parts, places = [], []
+        for rows, stack in self._groups():
+            parts.append(stack.encode(self.X[rows], D, means[self.labels[rows]], start[rows], n_jobs=self.n_jobs))
+            places.append(rows)
+        return sp.csr_array(sp.vstack(parts, format="csr")[np.argsort(np.concatenate(places))])
+
+    def gradient(self, at: Level) -> Array:
+        """Return the gradient of ‖H − AW‖² + λ‖W‖² with respect to D, that of the means included.
+
+        The influences q of the samples of a class solve K q = w + β Σ q on the supports, w = 2(aW − h)Wᵀ, as the codes
+        solve K a = … + β Σ a: again sums and influences take turns. At the best W its own change has no effect.
+        """
+        X, H = self.X, self.H
+        slopes = np.asarray(2 * (at.codes @ at.W - H))
+        sums = np.zeros((H.shape[1], len(at.D)), X.dtype)  # of q over each class
+        factors = np.ascontiguousarray(np.hstack([slopes, H]))
+        for _ in range(self.n_means):
+            total, influence = np.zeros_like(at.D), np.zeros_like(sums)
+            right = np.vstack([at.W.T, X.dtype.type(self.beta) * sums])
+            for rows, stack in self._groups():
+                means, codes = at.means[self.labels[rows]], sp.csr_array(at.codes[rows])
+                part, summed = stack.pullback(X[rows], at.D, means, codes, (factors[rows], right), H[rows], self.n_jobs)
+                total += part
+                influence += summed.T
+            sums = influence
+        return total
+
+    def lower(self, at: Level, slope: Array, step: float) -> tuple[Level, float] | None:
+        """Return a level of smaller objective and its step, or none if there is none along the slope."""
+        along = tangent(at.D, slope)
+        longest = float(np.linalg.norm(along, axis=1).max())
+        if not longest > 0:
+            return None
+        for _ in range(_HALVINGS):
+            new = self.level(moved_atoms(at.D, along, at.D.dtype.type(step / longest)), at)
+            if new.cost < at.cost:
+                return new, step
+            step /= 2
+        return None
+
+
+def _stack(alpha: float, beta: float, count: int) -> Stack:
+    """Return the coding problem of the lower level, for means over so many samples."""
+    return Stack(alpha, max(beta * count, _LEAST_WEIGHT))
+
+
+@dataclass(eq=False, repr=False)
 class BMDDL(DictionaryClassifier):
     """min over D, W of ‖H − AW‖² + λ‖W‖² with A = argmin ½‖X − AD‖² + α‖A‖₁ + (β/2) tr(AᵀLA): two levels.
 
@@ -167,67 +245,34 @@ class BMDDL(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "beta": [Interval(Real, 0, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "n_means": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        alpha: float = 0.05,
-        beta: float = 1e-3,
-        ridge: float = 1.0,
-        n_means: int = 3,
-        max_iter: int = 10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.alpha = alpha
-        self.beta = beta
-        self.ridge = ridge
-        self.n_means = n_means
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    alpha: float = 0.05
+    beta: float = 1e-3
+    ridge: float = 1.0
+    n_means: int = 3
+    max_iter: int = 10
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> BMDDL:
-        """Learn dictionary and classifier.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples, which are scaled to unit norm.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : BMDDL
-
-        """
-        X, labels = self._training_samples(X, y)
+    def _learn(self, X: Array, labels: Array) -> None:
         rng = check_random_state(self.random_state)
         H = one_hot(labels, len(self.classes_), X.dtype)
         n_atoms = atoms_for(self.n_atoms, X, labels)
         D, _ = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
-        at = self._level(X, labels, H, D)
+        problem = Bilevel(X, labels, H, self.alpha, self.beta, self.ridge, self.n_means, self.n_jobs)
+        at = problem.level(D)
         costs, step = [at.cost], _FIRST_STEP
         for iteration in range(self.max_iter):
-            slope = self._gradient(X, labels, H, at)
-            found = self._lower(X, labels, H, at, slope, step)
+            found = problem.lower(at, problem.gradient(at), step)
             if found is None:
                 break
             at, step = found[0], 2 * found[1]
@@ -236,73 +281,6 @@ class BMDDL(DictionaryClassifier):
         self.dictionary_, self.classifier_, self.mean_codes_ = at.D, at.W, at.means
         self.samples_, self.codes_ = X, at.codes
         self.costs_, self.n_iter_ = np.array(costs), max(1, len(costs) - 1)
-        return self
-
-    def _level(self, X: Array, labels: Array, H: Array, D: Array, near: Level | None = None) -> Level:
-        """Return codes, means and W at a dictionary, begun from those at another one nearby."""
-        first = ElasticNet(self.alpha, _LEAST_WEIGHT)
-        codes = encode(X, D, first, n_jobs=self.n_jobs) if near is None else near.codes
-        for _ in range(self.n_means):
-            means = class_means(codes, labels)
-            codes = self._codes(X, labels, D, means, codes)
-        W = ridge(codes, H, self.ridge)
-        cost = float(np.sum((H - codes @ W) ** 2) + self.ridge * np.sum(W**2)) / len(X)
-        return Level(D, codes, means, W, cost)
-
-    def _groups(self, labels: Array) -> Iterator[tuple[Array, Stack]]:
-        """Yield the samples of all classes of one size, with their problem."""
-        sizes = np.bincount(labels)[labels]
-        for size in np.unique(sizes):
-            yield np.flatnonzero(sizes == size), self._stack(size)
-
-    def _stack(self, count: int) -> Stack:
-        """Return the coding problem of the lower level, for means over so many samples."""
-        return Stack(self.alpha, max(self.beta * count, _LEAST_WEIGHT))
-
-    def _codes(
-        self, X: Array, labels: Array, D: Array, means: Array, start: sp.csr_array, tol: float | None = None
-    ) -> sp.csr_array:
-        """Return the codes for given means."""
-        parts, places = [], []
-        for rows, stack in self._groups(labels):
-            parts.append(stack.encode(X[rows], D, means[labels[rows]], start[rows], tol, self.n_jobs))
-            places.append(rows)
-        return sp.csr_array(sp.vstack(parts, format="csr")[np.argsort(np.concatenate(places))])
-
-    def _gradient(self, X: Array, labels: Array, H: Array, at: Level) -> Array:
-        """Return the gradient of ‖H − AW‖² + λ‖W‖² with respect to D, that of the means included.
-
-        The influences q of the samples of a class solve K q = w + β Σ q on the supports, w = 2(aW − h)Wᵀ, as the codes
-        solve K a = … + β Σ a: again sums and influences take turns. At the best W its own change has no effect.
-        """
-        slopes = np.asarray(2 * (at.codes @ at.W - H))
-        sums = np.zeros((H.shape[1], len(at.D)), X.dtype)  # of q over each class
-        factors = np.ascontiguousarray(np.hstack([slopes, H]))
-        for _ in range(self.n_means):
-            total, influence = np.zeros_like(at.D), np.zeros_like(sums)
-            right = np.vstack([at.W.T, X.dtype.type(self.beta) * sums])
-            for rows, stack in self._groups(labels):
-                means, codes = at.means[labels[rows]], sp.csr_array(at.codes[rows])
-                part, summed = stack.pullback(X[rows], at.D, means, codes, (factors[rows], right), H[rows], self.n_jobs)
-                total += part
-                influence += summed.T
-            sums = influence
-        return total
-
-    def _lower(
-        self, X: Array, labels: Array, H: Array, at: Level, slope: Array, step: float
-    ) -> tuple[Level, float] | None:
-        """Return a level of smaller objective and its step, or none if there is none along the slope."""
-        along = tangent(at.D, slope)
-        longest = float(np.linalg.norm(along, axis=1).max())
-        if not longest > 0:
-            return None
-        for _ in range(_HALVINGS):
-            new = self._level(X, labels, H, moved_atoms(at.D, along, at.D.dtype.type(step / longest)), at)
-            if new.cost < at.cost:
-                return new, step
-            step /= 2
-        return None
 
     def _scores(self, X: Array) -> Array:
         k = min(_NEIGHBOURS, len(self.samples_))
@@ -310,5 +288,5 @@ class BMDDL(DictionaryClassifier):
         average = sp.csr_array((np.full(nearest.size, 1 / k), nearest.ravel(), np.arange(0, nearest.size + 1, k)))
         average.resize(len(X), len(self.samples_))
         means = (average.astype(X.dtype) @ self.codes_.astype(X.dtype)).toarray()
-        codes = self._stack(k).encode(X, self.dictionary_.astype(X.dtype), means, n_jobs=self.n_jobs)
+        codes = _stack(self.alpha, self.beta, k).encode(X, self.dictionary_.astype(X.dtype), means, n_jobs=self.n_jobs)
         return np.asarray(codes @ self.classifier_)

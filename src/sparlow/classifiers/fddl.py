@@ -3,21 +3,100 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..checks import Array
 from ..coding import encode, objective
-from ..parallel import one_blas_thread
 from ..priors import ElasticNet
-from .base import Array, DictionaryClassifier, atoms_for, class_means, first_dictionary
+from .base import COMMON, DictionaryClassifier, atoms_for, class_means, first_dictionary
 from .src import class_residuals
 
 
+@dataclass(frozen=True)
+class Fisher:
+    """The objective of FDDL for samples X (n, m) of classes ``labels`` (n,), and atoms of classes ``places`` (r,)."""
+
+    X: Array
+    labels: Array
+    places: Array
+    lambda1: float
+    lambda2: float
+
+    @property
+    def own(self) -> Array:
+        """Which atoms are of the class of each sample (n, r)."""
+        return self.labels[:, None] == self.places
+
+    @property
+    def blocks(self) -> list[Array]:
+        """The atoms of each class."""
+        return [np.flatnonzero(self.places == c) for c in range(self.places.max() + 1)]
+
+    def _curvature(self, D: Array) -> Array:
+        """Return the Hessian of the residual terms, G + blockdiag(G) with G = DDᵀ."""
+        same = self.places[:, None] == self.places
+        G = D @ D.T
+        return G + same * G
+
+    def updated_codes(self, D: Array, codes: Array, steps: int = 15) -> Array:
+        """Return the codes of all samples after some accelerated proximal gradients."""
+        X, labels, K = self.X, self.labels, self._curvature(D)
+        rate = 1 / (_largest_eigenvalue(K) + 2 * self.lambda2)
+        # A gradient step is linear in the codes: of ½(tr S_W − tr S_B + ‖Φ‖²) the gradient is
+        # (φ − m_c) − (m_c − m) + φ = 2φ − 2m_c + m.
+        step = np.eye(len(K), dtype=X.dtype) * X.dtype.type(1 - 2 * rate * self.lambda2) - rate * K
+        towards = rate * (1 + self.own.astype(X.dtype)) * (X @ D.T)
+        threshold = rate * self.lambda1
+        ahead, momentum = codes, 1.0
+        for _ in range(steps):
+            means = rate * self.lambda2 * (2 * class_means(ahead, labels) - ahead.mean(axis=0))
+            moved = ahead @ step
+            moved += towards
+            moved += means[labels]
+            moved -= np.clip(moved, -threshold, threshold)
+            following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            ahead = moved - codes
+            ahead *= (momentum - 1) / following
+            ahead += moved
+            codes, momentum = moved, following
+        return codes
+
+    def updated_atoms(self, D: Array, codes: Array) -> Array:
+        """Return the atoms, each in turn its best unit vector while all else is fixed."""
+        D = D.copy()
+        residual = self.X - codes @ D
+        for c, block in enumerate(self.blocks):
+            Phi, members = codes[:, block], self.labels == c
+            residual += Phi @ D[block]
+            A = 2 * (Phi.T @ Phi)
+            B = Phi.T @ residual + Phi[members].T @ self.X[members]
+            for place, atom in enumerate(block):
+                towards = B[place] - A[place] @ D[block] + A[place, place] * D[atom]
+                norm = np.linalg.norm(towards)
+                if norm > 0:
+                    D[atom] = towards / norm
+            residual -= Phi @ D[block]
+        return D
+
+    def cost(self, D: Array, codes: Array) -> float:
+        """Return the objective of FDDL: fidelity, sparsity and Fisher terms."""
+        X, mine = self.X, codes * self.own
+        within = np.sum((X - mine @ D) ** 2)
+        foreign = codes - mine
+        others = sum(np.sum((foreign[:, block] @ D[block]) ** 2) for block in self.blocks)
+        means = class_means(codes, self.labels)[self.labels]
+        scatter = np.sum((codes - means) ** 2) - np.sum((means - codes.mean(axis=0)) ** 2) + np.sum(codes**2)
+        plain = np.sum((X - codes @ D) ** 2) + within + others + self.lambda2 * scatter
+        return float(0.5 * plain + self.lambda1 * np.abs(codes).sum())
+
+
+@dataclass(eq=False, repr=False)
 class FDDL(DictionaryClassifier):
     """Classify by Fisher discrimination dictionary learning.
 
@@ -87,132 +166,39 @@ class FDDL(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "lambda1": [Interval(Real, 0, None, closed="left")],
         "lambda2": [Interval(Real, 0, None, closed="left")],
         "w": [Interval(Real, 0, None, closed="left")],
         "scheme": [StrOptions({"global", "local"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        lambda1: float = 0.005,
-        lambda2: float = 0.01,
-        w: float = 0.5,
-        scheme: str = "global",
-        max_iter: int = 5,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.w = w
-        self.scheme = scheme
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    lambda1: float = 0.005
+    lambda2: float = 0.01
+    w: float = 0.5
+    scheme: str = "global"
+    max_iter: int = 5
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> FDDL:
-        """Learn the dictionary.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples, which are scaled to unit norm.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : FDDL
-
-        """
-        X, labels = self._training_samples(X, y)
+    def _learn(self, X: Array, labels: Array) -> None:
         rng = check_random_state(self.random_state)
         n_atoms = atoms_for(self.n_atoms, X, labels)
         D, places = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         self.atom_classes_ = self.classes_[places]
-        own = labels[:, None] == places
+        problem = Fisher(X, labels, places, self.lambda1, self.lambda2)
         codes = np.zeros((len(X), n_atoms), X.dtype)
         costs: list[float] = []
         for iteration in range(self.max_iter):
-            codes = self._coded(X, D, codes, own, labels)
-            D = self._atoms(X, D, codes, own)
-            costs.append(self._cost(X, D, codes, own, labels))
+            codes = problem.updated_codes(D, codes)
+            D = problem.updated_atoms(D, codes)
+            costs.append(problem.cost(D, codes))
             self._say(f"iteration {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
         self.dictionary_, self.costs_, self.n_iter_ = D, np.array(costs), len(costs)
         self.mean_codes_ = class_means(codes, labels)
-        return self
-
-    def _curvature(self, D: Array) -> Array:
-        """Return the Hessian of the residual terms, G + blockdiag(G) with G = DDᵀ."""
-        same = self.atom_classes_[:, None] == self.atom_classes_
-        G = D @ D.T
-        return G + same * G
-
-    def _coded(self, X: Array, D: Array, codes: Array, own: Array, labels: Array, steps: int = 15) -> Array:
-        """Return the codes of all samples after some accelerated proximal gradients."""
-        K = self._curvature(D)
-        rate = 1 / (_largest_eigenvalue(K) + 2 * self.lambda2)
-        # A gradient step is linear in the codes: of ½(tr S_W − tr S_B + ‖Φ‖²) the gradient is
-        # (φ − m_c) − (m_c − m) + φ = 2φ − 2m_c + m.
-        step = np.eye(len(K), dtype=X.dtype) * X.dtype.type(1 - 2 * rate * self.lambda2) - rate * K
-        towards = rate * (1 + own.astype(X.dtype)) * (X @ D.T)
-        threshold = rate * self.lambda1
-        ahead, momentum = codes, 1.0
-        for _ in range(steps):
-            means = rate * self.lambda2 * (2 * class_means(ahead, labels) - ahead.mean(axis=0))
-            moved = ahead @ step
-            moved += towards
-            moved += means[labels]
-            moved -= np.clip(moved, -threshold, threshold)
-            following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = moved - codes
-            ahead *= (momentum - 1) / following
-            ahead += moved
-            codes, momentum = moved, following
-        return codes
-
-    def _atoms(self, X: Array, D: Array, codes: Array, own: Array) -> Array:
-        """Return the atoms, each in turn its best unit vector while all else is fixed."""
-        D = D.copy()
-        residual = X - codes @ D
-        for label in self.classes_:
-            block = np.flatnonzero(self.atom_classes_ == label)
-            Phi, members = codes[:, block], own[:, block[0]]
-            residual += Phi @ D[block]
-            A = 2 * (Phi.T @ Phi)
-            B = Phi.T @ residual + Phi[members].T @ X[members]
-            for place, atom in enumerate(block):
-                towards = B[place] - A[place] @ D[block] + A[place, place] * D[atom]
-                norm = np.linalg.norm(towards)
-                if norm > 0:
-                    D[atom] = towards / norm
-            residual -= Phi @ D[block]
-        return D
-
-    def _cost(self, X: Array, D: Array, codes: Array, own: Array, labels: Array) -> float:
-        """Return the objective of FDDL: fidelity, sparsity and Fisher terms."""
-        mine = codes * own
-        within = np.sum((X - mine @ D) ** 2)
-        foreign = codes - mine
-        blocks = [self.atom_classes_ == label for label in self.classes_]
-        others = sum(np.sum((foreign[:, block] @ D[block]) ** 2) for block in blocks)
-        means = class_means(codes, labels)[labels]
-        scatter = np.sum((codes - means) ** 2) - np.sum((means - codes.mean(axis=0)) ** 2) + np.sum(codes**2)
-        plain = np.sum((X - codes @ D) ** 2) + within + others + self.lambda2 * scatter
-        return float(0.5 * plain + self.lambda1 * np.abs(codes).sum())
 
     def _scores(self, X: Array) -> Array:
         prior = ElasticNet(self.lambda1, 1e-3)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from ..checks import validate_data
+from ..checks import Array
 from ..graphs import affinities, laplacian, neighbours
-from ..labels import is_labelled, refuse_mixture
+from ..labels import is_labelled, known_rows
 from ..messages import warn
-from ..parallel import one_blas_thread
-from .base import Array, DictionaryClassifier
-
-_FARTHEST = 1e150  # distances whose squares are finite
+from .base import COMMON, DictionaryClassifier, one_hot
 
 
+@dataclass(eq=False, repr=False)
 class LapRLS(DictionaryClassifier):
     """Classify by least squares that are smooth over a graph of neighbours.
 
@@ -82,70 +78,40 @@ class LapRLS(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON,
         "kernel": [StrOptions({"rbf", "linear"})],
         "width": [Interval(Real, 0, None, closed="neither")],
         "gamma_A": [Interval(Real, 0, None, closed="neither")],
         "gamma_I": [Interval(Real, 0, None, closed="left")],
         "k": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        width: float = 1.0,
-        gamma_A: float = 1e-4,
-        gamma_I: float = 1.0,
-        k: int = 10,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.width = width
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.k = k
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: str = "rbf"
+    _: KW_ONLY
+    width: float = 1.0
+    gamma_A: float = 1e-4  # noqa: N815
+    gamma_I: float = 1.0  # noqa: N815
+    k: int = 10
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> LapRLS:
-        """Solve for α.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples.
-        y : array of shape (n_samples,)
-            Labels, −1 for unlabelled samples.
-
-        Returns
-        -------
-        self : LapRLS
-
-        """
-        refuse_mixture(y)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        known = is_labelled(y)
-        if len(np.unique(y)) == 2 and len(np.unique(y[known])) == 1:
+    def _known(self, y: Array) -> Array:
+        known = known_rows(y)
+        if known.all() and not is_labelled(y).all():
             warn("All labels but -1 are of one class: LapRLS takes -1 for a class here, not for unlabelled samples.")
-            known = np.ones(len(y), bool)
-        self.classes_ = np.unique(y[known])
-        if len(self.classes_) < 2:
-            raise ValueError(f"LapRLS needs labels of at least two classes, got {len(self.classes_)} class.")
-        self._say(f"{known.sum()} of {len(y)} samples labelled, {len(self.classes_)} classes")
-        n, k = len(X), min(self.k, len(X) - 1)
+        return known
+
+    def _scaled(self, X: Array) -> Array:
+        return X
+
+    def _learn(self, X: Array, labels: Array) -> None:
+        n, k, known = len(X), min(self.k, len(X) - 1), labels >= 0
+        self._say(f"{known.sum()} of {n} samples labelled, {len(self.classes_)} classes")
         self._X = X
         far = self.width * float(np.median(neighbours(X, k, n_jobs=self.n_jobs)[0][:, -1]))
-        if not far < _FARTHEST:
-            raise ValueError(f"Samples are {far:.0e} apart, whose squares overflow: scale them to numbers around 1.")
         self.gamma_ = 0.5 / max(far, 1e-12) ** 2
         K = self._kernel(X)
-        T = ((y[:, None] == self.classes_) & known[:, None]).astype(X.dtype)
+        T = one_hot(labels, len(self.classes_), X.dtype)
         self._mean = T[known].mean(axis=0)
         T[known] -= self._mean
         system = known[:, None] * K
@@ -160,11 +126,6 @@ class LapRLS(DictionaryClassifier):
                 f"The system of LapRLS is singular: gamma_A={self.gamma_A:.3g} is too small for a kernel with entries "
                 f"up to {np.abs(K).max():.3g}. Scale X, or make gamma_A larger."
             ) from error
-        return self
-
-    def _new_samples(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
 
     def _scores(self, X: Array) -> Array:
         return np.asarray(self._kernel(X) @ self.coef_ + self._mean)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 
+from ..checks import Array
 from ..coding import encode
 from ..dictionaries import class_union, samples
-from ..parallel import one_blas_thread
 from ..priors import ElasticNet
-from .base import Array, DictionaryClassifier
+from .base import COMMON, DictionaryClassifier
 
 
+@dataclass(eq=False, repr=False)
 class SRC(DictionaryClassifier):
     """min over classes c of ‖x − φ_c D_c‖: the class whose samples rebuild x best (sparse representation).
 
@@ -64,49 +65,20 @@ class SRC(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "l1": [Interval(Real, 0, None, closed="left")],
         "l2": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        l1: float = 0.01,
-        l2: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.l1 = l1
-        self.l2 = l2
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    l1: float = 0.01
+    l2: float = 1e-3
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> SRC:
-        """Keep the atoms.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : SRC
-
-        """
-        X, labels = self._training_samples(X, y)
+    def _learn(self, X: Array, labels: Array) -> None:
         if self.n_atoms is None:
             used = X.any(axis=1)  # zeros have no direction
             D, places = X[used], labels[used]
@@ -115,7 +87,6 @@ class SRC(DictionaryClassifier):
             D, places = class_union(X, labels, self.n_atoms, samples, random_state=rng)
         self.dictionary_, self.atom_classes_ = D, self.classes_[places]
         self._say(f"{len(D)} atoms")
-        return self
 
     def residuals(self, X: Any) -> Array:
         """Return ‖x − φ_c D_c‖ for each class, of samples scaled to unit norm.

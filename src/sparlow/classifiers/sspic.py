@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 
 from .. import _kernels
+from ..checks import Array
 from ..dictionaries import class_union, ksvd
-from ..parallel import Threads, chunks, frozen, one_blas_thread
-from .base import Array, DictionaryClassifier
+from ..parallel import Threads, chunks, frozen
+from .base import COMMON, DictionaryClassifier
 
 _NEVER = 1e6  # a price that no atom can pay
 _LEAST_DIMENSIONS, _SHARE = 5.0, 0.2
@@ -41,6 +41,7 @@ class SpikeAndSlab:
         return np.asarray(costs / (2 * self.sigma2) + constant)
 
 
+@dataclass(eq=False, repr=False)
 class SSPIC(DictionaryClassifier):
     """min over classes c and codes a of ‖x − aD‖² + λ‖a‖² + Σ over aⱼ ≠ 0 of ρⱼ, with λ and ρ of class c.
 
@@ -115,55 +116,23 @@ class SSPIC(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "price": [Interval(Real, 0, None, closed="left")],
         "dimensions": [Interval(Real, 0, None, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "smoothing": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        price: float = 0.003,
-        dimensions: float | None = None,
-        max_iter: int = 2,
-        smoothing: float = 100.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.price = price
-        self.dimensions = dimensions
-        self.max_iter = max_iter
-        self.smoothing = smoothing
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    price: float = 0.003
+    dimensions: float | None = None
+    max_iter: int = 2
+    smoothing: float = 100.0
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> SSPIC:
-        """Learn the atoms and the priors.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples, which are scaled to unit norm.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : SSPIC
-
-        """
-        X, labels = self._training_samples(X, y)
+    def _learn(self, X: Array, labels: Array) -> None:
         D, places, own = self._dictionary(X, labels)
         self.dictionary_, self.atom_classes_ = D, self.classes_[places]
         members = [np.flatnonzero(labels == c) for c in range(len(self.classes_))]
@@ -179,14 +148,13 @@ class SSPIC(DictionaryClassifier):
             total = 0.0
             priors = [self._estimate(X[rows], codes[c], places) for c, rows in enumerate(members)]
             for c, (rows, prior) in enumerate(zip(members, priors, strict=True)):
-                codes[c], surprise = self._coded(X[rows], own[rows], prior)
+                codes[c], surprise = self.coded(X[rows], own[rows], prior)
                 total += float(surprise.sum())
             costs.append(total / len(X))
             self._say(f"estimate {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
         self.kappa_ = np.stack([prior.kappa for prior in priors])
         self.lambda_, self.sigma2_ = np.array([(prior.lam, prior.sigma2) for prior in priors]).T
         self.costs_, self.n_iter_ = np.array(costs), len(costs)
-        return self
 
     def _dictionary(self, X: Array, labels: Array) -> tuple[Array, Array, Array]:
         """Return the atoms, their classes, and the atom that each sample is, −1 for none."""
@@ -227,7 +195,7 @@ class SSPIC(DictionaryClassifier):
         square = float(np.mean(codes.data.astype(np.float64) ** 2)) if codes.nnz else 1.0
         return SpikeAndSlab(kappa, min(max(sigma2 / max(square, 1e-12), 1e-6), 10.0), sigma2)
 
-    def _coded(self, X: Array, own: Array, prior: SpikeAndSlab) -> tuple[sp.csr_array, Array]:
+    def coded(self, X: Array, own: Array, prior: SpikeAndSlab) -> tuple[sp.csr_array, Array]:
         """Return codes under the prior of one class, and how little it expects them."""
         codes, costs = adaptive_pursuit(X, self.dictionary_, prior.lam, prior.prices, barred=own, n_jobs=self.n_jobs)
         return codes, prior.surprise(costs, self.dimensions_)
@@ -235,7 +203,7 @@ class SSPIC(DictionaryClassifier):
     def _scores(self, X: Array) -> Array:
         own = np.full(len(X), -1)
         priors = map(SpikeAndSlab, self.kappa_, self.lambda_, self.sigma2_)
-        columns = [-self._coded(X, own, prior)[1] for prior in priors]
+        columns = [-self.coded(X, own, prior)[1] for prior in priors]
         return np.stack(columns, axis=1).astype(X.dtype)
 
     def __sklearn_tags__(self) -> Tags:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,19 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..checks import Array
 from ..coding import Coder, encode
-from ..derivative import gradient_entries
+from ..derivative import factored_entries
 from ..dictionaries import class_union, online, unit_samples
 from ..dictionaries.atoms import unit_rows
-from ..parallel import Threads, one_blas_thread
+from ..parallel import Threads
 from ..priors import ElasticNet
+from ..stochastic import Adam
 from ..views import Views
-from .base import Array, DictionaryClassifier, atoms_for, one_hot
+from .base import COMMON, DictionaryClassifier, atoms_for, one_hot
 
+_FASTER = 10.0  # the rate of W and b relative to that of D
 _TOL = 1e-4  # the optimality gap of codes while learning
 
 
@@ -63,38 +66,30 @@ class Descent:
         return moved_atoms(D, to_D, rate), Linear(linear.W - rate * to_W, linear.b - rate * to_b)
 
 
-class Adam:
+class Adaptive:
     """Adam (Kingma, Ba 2015) with a rate that falls from ρ to zero along a cosine, ten times as large for W and b.
 
     Gradients are averaged over steps and divided by the root of their mean square: that of an atom by one number, so
     that its direction is kept, that of W and b entry by entry.
     """
 
-    MEMORY, SQUARES, CLASSIFIER = 0.9, 0.99, 10.0  # β₁, β₂, and the rate of W and b relative to that of D
-
     def __init__(self, rho: float, n_steps: int) -> None:
         self.rho, self.n_steps, self.t = rho, n_steps, 0
-        self.means: list[Array] = []
-        self.squares: list[Array] = []
+        self.averages: list[Adam] = []
 
     def moved(self, D: Array, linear: Linear, to_D: Array, to_W: Array, to_b: Array) -> tuple[Array, Linear]:
         """Return dictionary and classifier after a step."""
         slopes = [tangent(D, to_D), to_W, to_b]
-        energies = [np.mean(slopes[0] ** 2, axis=1, keepdims=True), to_W**2, to_b**2]
-        if not self.t:
-            self.means, self.squares = [0 * slope for slope in slopes], [0 * energy for energy in energies]
-        rate = self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2
+        before = self.averages or [Adam.begin(slope.shape, slope is slopes[0], slope.dtype) for slope in slopes]
+        self.averages = [average.after(slope) for average, slope in zip(before, slopes, strict=True)]
+        rate = D.dtype.type(self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2)
         self.t += 1
-        unbiased = (1 - self.SQUARES**self.t) ** 0.5 / (1 - self.MEMORY**self.t)
-        steps = []
-        for mean, square, slope, energy in zip(self.means, self.squares, slopes, energies, strict=True):
-            mean += (1 - self.MEMORY) * (slope - mean)
-            square += (1 - self.SQUARES) * (energy - square)
-            steps.append(D.dtype.type(rate * unbiased) * mean / (np.sqrt(square) + D.dtype.type(1e-12)))
-        fast = D.dtype.type(self.CLASSIFIER)
-        return unit_rows(D - steps[0]), Linear(linear.W - fast * steps[1], linear.b - fast * steps[2])
+        of_atoms, of_weights, of_bias = (rate * average.direction for average in self.averages)
+        fast = D.dtype.type(_FASTER)
+        return unit_rows(D - of_atoms), Linear(linear.W - fast * of_weights, linear.b - fast * of_bias)
 
 
+@dataclass(eq=False, repr=False)
 class TDDL(DictionaryClassifier):
     """Learn a dictionary and a linear classifier of its codes together, for one task.
 
@@ -184,7 +179,7 @@ class TDDL(DictionaryClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
+        **COMMON,
         "loss": [StrOptions(set(LOSSES))],
         "shared": ["boolean"],
         "lambda1": [Interval(Real, 0, None, closed="neither")],
@@ -193,72 +188,32 @@ class TDDL(DictionaryClassifier):
         "solver": [StrOptions({"sgd", "adam"})],
         "rho": [Interval(Real, 0, None, closed="neither"), None],
         "t0": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "views": [Views, None],
         "average": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        *,
-        loss: str = "softmax",
-        shared: bool = True,
-        lambda1: float = 0.15,
-        lambda2: float = 1e-3,
-        nu: float = 1e-4,
-        solver: str = "sgd",
-        rho: float | None = None,
-        t0: int | None = None,
-        max_iter: int = 20,
-        batch_size: int = 200,
-        views: Views | None = None,
-        average: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.loss = loss
-        self.shared = shared
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.nu = nu
-        self.solver = solver
-        self.rho = rho
-        self.t0 = t0
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.views = views
-        self.average = average
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    _: KW_ONLY
+    loss: str = "softmax"
+    shared: bool = True
+    lambda1: float = 0.15
+    lambda2: float = 1e-3
+    nu: float = 1e-4
+    solver: str = "sgd"
+    rho: float | None = None
+    t0: int | None = None
+    max_iter: int = 20
+    batch_size: int = 200
+    views: Views | None = None
+    average: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @one_blas_thread()
-    def fit(self, X: Any, y: Any) -> TDDL:
-        """Learn dictionary and classifier.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Samples, which are scaled to unit norm.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : TDDL
-
-        """
+    def _learn(self, X: Array, labels: Array) -> None:
         if not self.shared and self.loss != "logistic":
             raise ValueError("shared=False, a dictionary for each class, needs loss='logistic'.")
-        X, labels = self._training_samples(X, y)
         rng = check_random_state(self.random_state)
         self._views = () if self.views is None else self.views.maps(X.shape[1])
         T = one_hot(labels, len(self.classes_), X.dtype)
@@ -278,7 +233,6 @@ class TDDL(DictionaryClassifier):
                 self.costs_ = np.sum([costs for _, _, costs in parts], axis=0)
         del self._views
         self.n_iter_ = self.max_iter
-        return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes.
@@ -340,10 +294,10 @@ class TDDL(DictionaryClassifier):
             self._say(f"pass {iteration + 1} of {self.max_iter}: cost {costs[-1]:.6g}")
         return D, linear, np.array(costs)
 
-    def _solver(self, n: int) -> Descent | Adam:
+    def _solver(self, n: int) -> Descent | Adaptive:
         n_steps = self.max_iter * -(-n // self.batch_size)
         if self.solver == "adam":
-            return Adam(0.01 if self.rho is None else self.rho, n_steps)
+            return Adaptive(0.01 if self.rho is None else self.rho, n_steps)
         t0 = max(1, n_steps // 10) if self.t0 is None else self.t0
         return Descent(1.0 if self.rho is None else self.rho, t0)
 
@@ -389,7 +343,7 @@ def gradient(
     scores = linear.scores(codes)
     slopes = ((loss.probabilities(scores) - T) / len(X)).astype(X.dtype)  # ∂/∂S
     value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
-    to_D = coder.slope(X, codes, gradient_entries((slopes, linear.W.T), codes))
+    to_D = coder.slope(X, codes, factored_entries(slopes, linear.W.T, 0.0, codes))
     to_W = np.asarray(codes.T @ slopes + X.dtype.type(nu) * linear.W)
     return value, to_D, to_W, slopes.sum(axis=0)
 

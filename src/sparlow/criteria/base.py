@@ -4,45 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import graphs
+from ..checks import Array, is_count, is_weight
 from ..labels import Labels
 from .quotient import Quotient
 
-Array = NDArray[Any]
-
-_LEVELS = '"none" (bind gets no labels), "full" or "semi" (-1 marks unlabelled samples), such as supervision = "full"'
-_SWITCHES = ("targets", "mild_prior", "neighbours", "weighted")
-_NUMBERS = {"proximity": 300.0, "usual_shrinkage": 0.1, "fewest_per_class": 2}  # with examples
-
-
-def _expected_of(cls: Any) -> dict[str, str]:
-    """Return the class attributes of a criterion that are wrong, and what they may be."""
-    found = {} if cls.supervision in ("none", "full", "semi") else {"supervision": _LEVELS}
-    for name in _SWITCHES:
-        if not isinstance(getattr(cls, name), bool):
-            found[name] = f"True or False, such as {name} = True"
-    for name, example in _NUMBERS.items():
-        value = getattr(cls, name)
-        if not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf):
-            found[name] = f"a number, not negative, such as {name} = {example}"
-    return found
+_SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "supervision": (
+        lambda value: value in ("none", "full", "semi"),
+        '"none" (bind gets no labels), "full" or "semi" (-1 marks unlabelled samples)',
+    ),
+    **dict.fromkeys(
+        ("targets", "mild_prior", "neighbours", "weighted"),
+        (lambda value: isinstance(value, bool), "True or False"),
+    ),
+    **dict.fromkeys(("proximity", "usual_shrinkage", "fewest_per_class"), (is_weight, "a number, not negative")),
+}
 
 
 def count(default: int | None = None) -> Any:
     """Declare a parameter that is a positive whole number, or None where that is the default."""
 
     def good(value: Any) -> bool:
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-        return whole or (value is None and default is None)
+        return is_count(value) or (value is None and default is None)
 
     return dataclasses.field(default=default, metadata={"check": good, "expected": "a positive whole number"})
 
@@ -51,8 +43,7 @@ def weight(default: float | None, most: float = np.inf, kw_only: bool = False) -
     """Declare a parameter that is a number from 0 to ``most``, or None where that is the default."""
 
     def good(value: Any) -> bool:
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) <= most
-        return (real and float(value) < np.inf) or (value is None and default is None)
+        return is_weight(value, most) or (value is None and default is None)
 
     expected = "a number, not negative" if most == np.inf else f"a number from 0 to {most:g}"
     return dataclasses.field(default=default, metadata={"check": good, "expected": expected}, kw_only=kw_only)
@@ -102,8 +93,9 @@ class Criterion(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, expected in _expected_of(cls).items():
-            raise TypeError(f"{name} of {cls.__name__} must be {expected}; got {getattr(cls, name)!r}.")
+        for name, (is_good, expected) in _SETTINGS.items():
+            if not is_good(getattr(cls, name)):
+                raise TypeError(f"{name} of {cls.__name__} must be {expected}; got {getattr(cls, name)!r}.")
         try:
             inspect.signature(cls.bind).bind(None, "X", "y", "n_jobs")
         except TypeError as error:
@@ -157,11 +149,10 @@ def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | Non
         if not isinstance(structure, graphs.Structure):
             made = type(structure).__name__
             raise TypeError(f"{name}: above and below must be a Structure of sparlow.graphs, got {made}.")
-        if len(structure.diagonal) != X.shape[0]:
-            raise ValueError(f"{name} made a structure of {len(structure.diagonal)} samples, but X has {X.shape[0]}.")
-        for part in (structure.diagonal, structure.graph, structure.factors, structure.core):
-            if part is not None and not np.all(np.isfinite(part.data if sp.issparse(part) else part)):
-                raise ValueError(f"{name} made a structure that contains NaN or infinite values.")
+        try:
+            structure.check(X.shape[0])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} made {error}") from error
     if quotient.below is None and not graphs.is_centring(quotient.above):
         raise ValueError(
             f"{name}: below=None is the trace form of PCA, which needs above=centring(n) or centring(n, weights). "

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..coded import Rows
+from ..checks import Array
 from ..graphs import Structure
-
-Array = NDArray[Any]
+from ..rows import Features
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Quotient:
         assert above is not None
         return dataclasses.replace(self, above=above, below=below, rest=rest)
 
-    def matrices(self, coded: Rows) -> tuple[Array, Array]:
+    def matrices(self, coded: Features) -> tuple[Array, Array]:
         """Return A and B (w, w) for a fixed representation."""
         n = self.n_samples
         A = coded.form(self.above) / n
@@ -91,15 +88,15 @@ class Quotient:
         B[np.diag_indices_from(B)] += self.ridge
         return A, B
 
-    def value(self, coded: Rows, U: Array, embedding: Array | None = None) -> Value:
+    def value(self, coded: Features, U: Array, embedding: Array | None = None) -> Value:
         """Return f and what its derivatives need, from Y = ΦU alone: ⟨Y, S_A Y⟩ / (⟨Y, S_B Y⟩ + n · ridge · l)."""
         n, width = self.n_samples, U.shape[1]
         Y = coded @ U if embedding is None else embedding
         top = float(np.vdot(Y, self.above @ Y))
-        bottom = width * self.spread(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
+        bottom = width * self.variance(coded) if self.below is None else float(np.vdot(Y, self.below @ Y))
         return Value(top / n, bottom / n + self.ridge * width, Y)
 
-    def spread(self, coded: Rows) -> float:
+    def variance(self, coded: Features) -> float:
         """Return tr(ΦᵀS_AΦ) of the trace form, the total variance times n, each sample with its weight."""
         weights = self.above.diagonal
         if np.ptp(weights) > 0:
@@ -114,7 +111,7 @@ class Quotient:
         E /= self.n_samples * value.bottom
         return E
 
-    def features_gradient(self, coded: Rows, U: Array, value: Value) -> tuple[Array, Array, float | Array]:
+    def features_gradient(self, coded: Features, U: Array, value: Value) -> tuple[Array, Array, float | Array]:
         """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed.
 
         The scale is a number, or has one for each sample (n,).
@@ -130,10 +127,10 @@ class Quotient:
             return left, np.vstack([right, coded.mean]), float(scale * weights[0])
         return left, np.vstack([right, coded.weighted_mean(weights)]), scale * weights
 
-    def projection_gradient(self, coded: Rows, U: Array, value: Value) -> Array:
+    def projection_gradient(self, coded: Features, U: Array, value: Value) -> Array:
         """Return ∂f/∂U (w, l) on the Grassmann manifold, where tr(UᵀU) = l is constant, up to normal directions."""
         gradient = 2 * coded.rmatmul(self._difference(value))
-        constant = self.ridge if self.below is not None else self.ridge + self.spread(coded) / self.n_samples
+        constant = self.ridge if self.below is not None else self.ridge + self.variance(coded) / self.n_samples
         return np.asarray(gradient - (2 * value.quotient * constant / value.bottom) * U)
 
     def balanced(self, before: Value) -> Quotient:

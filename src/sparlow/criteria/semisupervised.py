@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import graphs
+from ..checks import Array
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .balance import class_balance
 from .base import Criterion, count, neighbourhood, weight
-from .propagation import propagated
+from .following import class_balance, propagated
 from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
-
-Array = NDArray[Any]
 
 _LEAST, _MOST = 3, 10  # neighbours
 

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import graphs
+from ..checks import Array
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .balance import class_balance, edge_balance
 from .base import Criterion, count, weight
+from .following import class_balance, edge_balance
 from .quotient import Quotient
-
-Array = NDArray[Any]
 
 _TARGETS = 1000.0  # μ₂ where the targets are not classes
 _EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default

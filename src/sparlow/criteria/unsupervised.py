@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import graphs
+from ..checks import Array
 from ..graphs import Structure
 from .base import Criterion, count, neighbourhood, weight
 from .quotient import Quotient
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from ..checks import check_array
+from ..checks import FLOATS, Array, check_array, check_count
 
-Array = NDArray[Any]
 Callback = Callable[[int, Array, float], Any]
 """``callback(iteration, dictionary, cost)`` after each iteration; it stops the learner by returning True."""
 
-_FLOATS = [np.float64, np.float32]
 ALIKE = 0.99  # atoms with a cosine of larger magnitude count as duplicates
 
 
@@ -52,7 +49,7 @@ def samples(X: ArrayLike | sp.sparray | sp.spmatrix, n_atoms: int, *, random_sta
 
 def check_samples(X: Any) -> Any:
     """Return X as float64 or float32, C-ordered or CSR, small enough that sums of squares do not overflow."""
-    X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name="X")
     if sp.issparse(X):
         X = sp.csr_array(X)
     limit = _square_limit(X)
@@ -104,13 +101,6 @@ def unit_atoms(given: Any, n_features: int, name: str) -> Array:
     if not norms.min() > 0:
         raise ValueError(f"{name} has atoms of norm zero.")
     return np.asarray(D / norms)
-
-
-def check_count(number: Any, name: str) -> int:
-    """Return a positive whole number, or refuse what is none."""
-    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {number!r}.")
-    return int(number)
 
 
 def dense_rows(X: Any, rows: Array | slice) -> Array:

@@ -17,11 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from .. import _kernels
-from ..checks import check_array
+from ..checks import Array, check_array, check_count
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
-from .atoms import Array, Callback, check_count, check_samples, dense_rows, first_atoms, renew
-from .streams import online
+from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
+from .streams import FORGETTING, Passes, Sums, batch_size_for
 
 _HEAD_START = 2  # passes of the online method
 _LITTLE = 0.2  # an atom with less than this share of the mean number of users is replaced
@@ -96,9 +96,9 @@ def ksvd(
     fewest = _LITTLE * X.shape[0] * k / len(D)
     with Threads(n_jobs) as threads:
         for iteration in range(1, n_iter + 1):
-            codes = _pursue(X, D, k, threads, positive)
-            residual = _residual(X, D, codes, threads)
-            use = _update(D, codes, residual, positive=positive)
+            codes = pursue(X, D, k, threads, positive)
+            residual = residual_of(X, D, codes, threads)
+            use = update_atoms(D, codes, residual, positive=positive)
             errors = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
             worst = np.argsort(-errors, kind="stable")
             unexplained = worst[errors[worst] > _floor(D) * _energies(X)[worst]]
@@ -142,7 +142,7 @@ def omp(
     if np.any(np.abs(np.linalg.norm(D, axis=1) - 1) > 1e-5):
         raise ValueError("Atoms must have unit norm: D / numpy.linalg.norm(D, axis=1, keepdims=True).")
     with Threads(n_jobs) as threads:
-        return _pursue(X, D, _nonzeros(n_nonzero, D), threads)
+        return pursue(X, D, _nonzeros(n_nonzero, D), threads)
 
 
 def _nonzeros(n_nonzero: int | None, D: Array) -> int:
@@ -176,18 +176,18 @@ def _energies(X: Any) -> Array:
     return np.einsum("ij,ij->i", X, X)
 
 
-def _pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) -> sp.csr_array:
+def pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) -> sp.csr_array:
     """Code samples by orthogonal matching pursuit."""
     n, r = X.shape[0], len(D)
     G, energies = D @ D.T, _energies(X)
     indices, data = np.empty((n, k), np.int32), np.empty((n, k), D.dtype)
 
-    def pursue(rows: slice) -> Array:
+    def pursue_some(rows: slice) -> Array:
         C = np.ascontiguousarray(X[rows] @ D.T)
         arrays = frozen(C, G, energies[rows])
         return _kernels.pursue_chunk(*arrays, k, _floor(D), positive, indices[rows], data[rows])
 
-    counts = np.concatenate(list(threads.map(pursue, chunks(n, max(D.shape)))))
+    counts = np.concatenate(list(threads.map(pursue_some, chunks(n, max(D.shape)))))
     if positive:
         used = (np.arange(k) < counts[:, None]) & (data > 0)
         indices, data, counts = indices[used], data[used], used.sum(axis=1)
@@ -206,10 +206,11 @@ def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None
     """Return the atoms after a few passes of online learning, which K-SVD starts from."""
     norms = row_norms(X)
     prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3, positive)
-    return online(X, len(D), prior, n_iter=_HEAD_START, start=D, random_state=rng, n_jobs=n_jobs)
+    size = batch_size_for(X.shape[0])
+    return Passes(X, D, prior, _HEAD_START, size, rng, n_jobs).learn(Sums.zero(D, FORGETTING), None)
 
 
-def _residual(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
+def residual_of(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
     """Return what codes and atoms leave of the samples."""
     residual = np.empty(X.shape, D.dtype)
 
@@ -220,7 +221,7 @@ def _residual(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:
     return residual
 
 
-def _update(
+def update_atoms(
     D: Array, codes: sp.csr_array, residual: Array, atoms: Array | None = None, positive: bool = False
 ) -> Array:
     """Update all atoms, or those given, in place, and return how many samples use each."""

@@ -23,7 +23,7 @@ from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
-from ..parts import is_dask
+from ..rows import is_dask
 from .large import as_array, by_blocks
 
 Array = NDArray[Any]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
-from ..coded import Coded, Samples
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
@@ -33,6 +32,7 @@ from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
 from ..problem import check_codes
+from ..rows import Codes, Samples
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
 from .learning import (
@@ -169,7 +169,7 @@ class Trial:
         return first_dictionary(self.setup, self.rest, self.known)
 
     @functools.cached_property
-    def _start(self) -> tuple[Ratio, Coded]:
+    def _start(self) -> tuple[Ratio, Codes]:
         """The ratio trace at the first dictionary, and the held-out samples coded at it."""
         D = self.dictionary
         quotient = bind_checked(self.setup.criterion, self.rest.X, self.known, self.setup.n_jobs)
@@ -329,7 +329,7 @@ def _checkpoint(setup: Setup, samples: Samples, labels: Labels) -> Checkpoint | 
         "labels": digest(labels.bound, labels.weights),
         "settings": digest(*settings),
     }
-    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key, setup.views.n_inputs(samples.shape[1]))
+    return Checkpoint.at(os.fspath(setup.solver.checkpoint), key)
 
 
 def _as_chosen(choice: Choice) -> dict[str, Any]:

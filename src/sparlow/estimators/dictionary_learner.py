@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,15 +16,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import check_array, validate_data
+from ..checks import Array, check_array, validate_data
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
 from ..dictionaries import LEARNERS, begin_online, check_samples, continue_online, distinct_rows, learn_dictionary
 from ..labels import is_labelled, refuse_mixture
 from ..priors import Prior
 from .base import FLOATS, NestedParameters, all_or_nothing
-
-Array = NDArray[Any]
 
 
 def _streams(model: Any) -> bool:
@@ -37,6 +35,7 @@ def _streams(model: Any) -> bool:
     )
 
 
+@dataclass(eq=False, repr=False)
 class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
     """Learn atoms D of unit norm such that X ≈ ΦD with sparse codes Φ, then transform samples to their codes.
 
@@ -111,28 +110,16 @@ class DictionaryLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Neste
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_atoms: int | None = None,
-        method: str = "ksvd",
-        prior: Prior | None = None,
-        *,
-        n_nonzero: int | None = None,
-        max_iter: int | None = None,
-        class_wise: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.method = method
-        self.prior = prior
-        self.n_nonzero = n_nonzero
-        self.max_iter = max_iter
-        self.class_wise = class_wise
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_atoms: int | None = None
+    method: str = "ksvd"
+    prior: Prior | None = None
+    _: KW_ONLY
+    n_nonzero: int | None = None
+    max_iter: int | None = None
+    class_wise: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> DictionaryLearner:

@@ -15,13 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..checkpoints import Checkpoint
-from ..coded import Samples, code
 from ..coding import Coder
 from ..criteria import LDA, Quotient
 from ..dictionaries import unit_samples
 from ..labels import Labels
-from ..parts import Parts
 from ..regularizers import coherence, proximity
+from ..rows import Samples, code
 from ..stochastic import BATCH, Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
 
 Array = NDArray[Any]
@@ -34,7 +33,7 @@ _TOL = 1e-4  # the optimality gap of codes on the way
 class Epochs:
     """What epochs are made of: samples, their labels, and the sums that a criterion needs."""
 
-    samples: Samples | Parts
+    samples: Samples
     begin: Callable[[int], Sums]
     targets: Array  # (n, c)
     weights: Array  # (n,) how often each sample counts; zero for those that teach nothing
@@ -42,7 +41,7 @@ class Epochs:
     strata: tuple[Array, ...]  # rows that batches have equal parts of
 
     @classmethod
-    def of(cls, setup: Any, samples: Samples | Parts, labels: Labels, quotient: Quotient, count: int) -> Epochs:
+    def of(cls, setup: Any, samples: Samples, labels: Labels, quotient: Quotient, count: int) -> Epochs:
         """Return the epochs of a criterion bound to samples."""
         n = len(samples)
         if of_targets(setup.criterion):
@@ -84,8 +83,7 @@ class Epochs:
 
     def _cuts(self, rows: Array) -> list[tuple[int, int]]:
         """Return where the rows of each part begin and end."""
-        parts = self.samples.store.slices if isinstance(self.samples, Parts) else [slice(0, len(self.samples))]
-        return [tuple(np.searchsorted(rows, (part.start, part.stop)).tolist()) for part in parts]
+        return [tuple(np.searchsorted(rows, (part.start, part.stop)).tolist()) for part in self.samples.store.slices]
 
     def batches(self, rng: np.random.RandomState) -> Iterator[tuple[Array, Array]]:
         """Return rows and their weights, batch by batch, once for each sample that teaches.
@@ -180,7 +178,7 @@ def _drawn(setup: Any, samples: Samples, rng: np.random.RandomState) -> Samples:
         return samples
     X = samples.X.toarray() if sp.issparse(samples.X) else np.asarray(samples.X)
     X = np.asarray(setup.copies.draw(X, rng) if hasattr(setup.copies, "draw") else setup.copies(X, rng), X.dtype)
-    return dataclasses.replace(samples, X=unit_samples(X) if setup.unit else X)
+    return dataclasses.replace(samples, store=unit_samples(X) if setup.unit else X)
 
 
 def _row(setup: Any, state: State, anchor: Array, number: int, found: list[tuple[float, float]]) -> dict[str, float]:

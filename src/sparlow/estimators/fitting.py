@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ..checks import validate_data
-from ..coded import Samples
 from ..criteria import LDA, Criterion, criterion_named
 from ..defaults import default_prior, warn_of_common_mean
 from ..labels import Labels, check_labels, check_weights, labels_of_batch, with_groups
 from ..parallel import Finishing
-from ..parts import Parts, drawn_rows, streams
 from ..priors import Prior
+from ..rows import Samples, drawn_rows, streams
 from ..solvers import EarlyStopping, Solver
 from ..views import Bound
 from .base import FLOATS, classes_beside, refuse_stacks
@@ -63,9 +62,8 @@ def fit_model(model: Any, X: Any, y: Any, beside: Beside, last: Array | None, fi
     if views.whole:
         warn_of_common_mean(X)
     prior = model.prior or default_prior(X, criterion.mild_prior, views)
-    samples: Any = Samples(X, prior, views, n_jobs=model.n_jobs)
-    if store is not None:
-        samples = Parts(store, scaling, prior, views, n_jobs=model.n_jobs, drawn=drawn)
+    options: dict[str, Any] = {} if store is None else {"scaling": scaling, "drawn": drawn}
+    samples = Samples(X if store is None else store, prior, views, n_jobs=model.n_jobs, **options)
     del X
     setup = _setup_of(model, criterion, labels, prior, views, seed, scaling, last)
     validation = _validation(model, beside, labels, scaling, prior, views)
@@ -75,8 +73,7 @@ def fit_model(model: Any, X: Any, y: Any, beside: Beside, last: Array | None, fi
     try:
         fitted = learn_model(setup, samples, labels, rng, follower.step, finishing, validation)
     finally:
-        if store is not None:
-            samples.close()
+        samples.close()
     if _stands_aside(model) and model.max_iter and fitted["stop_reason_"] == "max_iter reached":
         fitted["stop_reason_"] = "no joint steps for views with contrast, unless early_stopping asks for them"
     follower.close(fitted)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..parts import Local, Store, is_dask
-
-Array = NDArray[Any]
+from ..checks import Array
+from ..rows import Local, Store, is_dask
 
 
 def _adapter() -> Any:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from ..checkpoints import Checkpoint
-from ..coded import Coded, Rows, Samples
 from ..criteria import Criterion, Quotient
 from ..criteria.base import bind_checked
 from ..defaults import LOCAL_ATOMS, default_n_atoms
@@ -30,6 +29,7 @@ from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, Refresh, begin, learn
 from ..quadratic import Order, Quadratic, better_order, fit_quadratic
+from ..rows import Codes, Features, Samples
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of
 from ..stochastic import has_steps
@@ -280,7 +280,7 @@ def learn_from(
     return learned
 
 
-def _looked_at(setup: Setup, samples: Samples, D: Array, coded: Coded | None = None) -> Any:
+def _looked_at(setup: Setup, samples: Samples, D: Array, coded: Codes | None = None) -> Any:
     """Return what neighbours are searched in: the samples, or the leading directions of pooled codes of patches."""
     if not setup.criterion.neighbours:
         return samples
@@ -317,9 +317,9 @@ def _stepped(
     return course.dictionary, course
 
 
-def _at_most(coded: Coded, y: Array, seed: int) -> tuple[Rows, Array]:
+def _at_most(coded: Codes, y: Array, seed: int) -> tuple[Features, Array]:
     """Return coded samples and labels; of samples in parts only so many as kernel matrices are made of."""
-    if isinstance(coded, Coded):
+    if coded.chunk is not None:
         return coded, y
     known = np.flatnonzero(y >= 0)
     rows = np.sort(np.random.RandomState(seed).permutation(known)[:_QUADRATIC])
@@ -412,7 +412,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     return state
 
 
-def factors_of(coded: Coded, W: Array, D: Array, dtype: Any, weights: Array | None = None) -> dict[str, Any]:
+def factors_of(coded: Codes, W: Array, D: Array, dtype: Any, weights: Array | None = None) -> dict[str, Any]:
     """Return what a unit of each component looks like, and the mean image; with views there are only weights.
 
     Features move by W⁺ᵀ, the pseudoinverse: codes by their atoms, samples beside them by themselves.

@@ -17,7 +17,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import check_array, validate_data
-from ..coded import Coded, Samples, code
 from ..coding import Coder
 from ..copies import Copies
 from ..criteria import CRITERIA, Criterion, criterion_named
@@ -26,9 +25,9 @@ from ..embedding import Embedding
 from ..labels import Labels, labels_of_batch
 from ..messages import warn
 from ..parallel import Finishing, one_blas_thread
-from ..parts import Local, is_dask, streams
 from ..priors import Prior
 from ..quadratic import Quadratic
+from ..rows import Codes, Local, Samples, code, is_dask, streams
 from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..stream import check_streams
 from ..views import Bound, Views
@@ -368,7 +367,7 @@ class SparLow(CallbackSupportMixin, Projector):
             coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         return coder
 
-    def _coded(self, X: Any) -> Coded:
+    def _coded(self, X: Any) -> Codes:
         """Return samples, checked and scaled, coded at the learned dictionary."""
         check_is_fitted(self)
         refuse_stacks(X)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..embedding import USUAL, Embedding
 from ..labels import Labels, joined
-from ..parts import DRAWN
+from ..rows import DRAWN
 from ..stochastic import targets_of
 from ..stream import Stream, check_streams
 from .learning import Setup, components_beside, factors_of, first_dictionary, regress

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import check_array, validate_data
-from ..coded import Rows
+from ..checks import Array, check_array, validate_data
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..criteria.base import bind_checked
 from ..graphs import centring
 from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
+from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress
-
-Array = NDArray[Any]
 
 # With less of it, components that add less than the quotient itself give way to directions along which samples hardly
 # differ at all.
 _SHRINKAGE = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class TraceQuotient(Projector):
     """Reduce dimensions by a trace quotient of the samples themselves: max over UᵀU = I of tr(UᵀXᵀS_AXU)/tr(UᵀXᵀS_BXU).
 
@@ -91,16 +90,10 @@ class TraceQuotient(Projector):
         "n_jobs": [Integral, None],
     }
 
-    def __init__(
-        self,
-        criterion: str | Criterion = "lda",
-        n_components: int | None = None,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.criterion = criterion
-        self.n_components = n_components
-        self.n_jobs = n_jobs
+    criterion: str | Criterion = "lda"
+    n_components: int | None = None
+    _: KW_ONLY
+    n_jobs: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TraceQuotient:

@@ -21,11 +21,11 @@ from ...evaluation import (
     folds,
     in_order,
     judge,
-    known_rows,
     labels_of,
     learn_and_judge,
     pooled,
 )
+from ...labels import known_rows
 from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole_number
 from ..confidence import answer
 from ..dataset import Dataset, tidy_labels

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 
 from ...criteria import Criterion, criterion_named
 from ...estimators import OnStep, SparLow
-from ...evaluation import in_order, known_rows
+from ...evaluation import in_order
+from ...labels import known_rows
 from ...models import ModelFile, save, skops_io
 from ...views import Patches, Views
 from ..arguments import add_data, add_model, build_model, views_of

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...estimators.attributes import features_of
-from ...evaluation import in_order, known_rows
+from ...evaluation import in_order
+from ...labels import known_rows
 from ..saved import SavedModel, read_model
 from ..terminal import OK, Terminal, table
 

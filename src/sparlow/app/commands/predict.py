@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluation import CLASSIFIERS, known_rows
+from ...evaluation import CLASSIFIERS
+from ...labels import known_rows
 from ..arguments import add_data, add_output, fraction, whole_number
 from ..confidence import Answer, answer
 from ..dataset import Dataset, tidy_labels

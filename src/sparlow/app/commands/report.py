@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import clone
 
-from ...evaluation import CLASSIFIERS, Judgement, compare, judge, known_rows, labels_of, rivals, split
+from ...evaluation import CLASSIFIERS, Judgement, compare, judge, labels_of, rivals, split
+from ...labels import known_rows
 from ..arguments import add_data, fraction, whole_number
 from ..dataset import Dataset
 from ..outputs import writable, write_text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...files import replacing
-from ...parts import Local
+from ...rows import Local
 from ..arguments import add_data, add_output
 from ..dataset import DataError, Dataset
 from ..large import add_memory, is_large, mapped, parts_of, within_memory

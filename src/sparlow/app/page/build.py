@@ -16,7 +16,8 @@ from sklearn.utils import gen_batches
 
 from ... import explanations
 from ...estimators.attributes import features_of
-from ...evaluation import Judgement, in_order, known_rows
+from ...evaluation import Judgement, in_order
+from ...labels import known_rows
 from ...models import ModelFile
 from ...views import Patches
 from ..confidence import likeness_of, n_distinct, nearest_rows

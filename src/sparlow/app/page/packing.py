@@ -205,7 +205,7 @@ def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any
         sizes = np.argsort(-np.abs(values), axis=1, kind="stable")
         parts.append((np.take_along_axis(order, sizes, 1), np.take_along_axis(values, sizes, 1)))
         cells = layout.shaped(found).sum(axis=(2, 3))
-        maps.append(resized_vectors(layout.spread(cells).reshape(len(cells), -1), layout.places, small))
+        maps.append(resized_vectors(layout.at_patches(cells).reshape(len(cells), -1), layout.places, small))
         amounts.append(sp.csr_array(layout.shaped(features).sum(axis=(1, 2))))
     places = np.concatenate([order for order, _ in parts])
     values = np.concatenate([value for _, value in parts])

@@ -1,29 +1,30 @@
-"""Where rows are, and who computes: row stores, how they are cut into parts, and how sums over parts are added."""
+"""Where rows are, and who computes: row stores, how they are cut into chunks, and how sums over chunks are added."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import mmap
+import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn import get_config
 
+from ..checks import Array
 from ..labels import Labels
 from ..parallel import Threads
-from .work import Work, forget
-
-Array = NDArray[Any]
+from .tasks import Task, forget
 
 DRAWN = 20_000  # samples that defaults and the first dictionary are learned from
 _OF_EACH = 20  # samples of each class among these, where there are so many
-_SHARE = 32  # parts are that share of the working memory, in double precision
-_FEWEST, _MOST = 16, 1 << 16  # rows of a part
+_SHARE = 32  # chunks are that share of the working memory, in double precision
+_FEWEST, _MOST = 16, 1 << 16  # rows of a chunk
 
 
 def working_memory() -> int:
@@ -31,8 +32,8 @@ def working_memory() -> int:
     return int(get_config()["working_memory"] * 2**20)
 
 
-def rows_per_part(n_features: int) -> int:
-    """Return the rows of a part: the largest power of two whose rows in double precision take 1/32 of the memory."""
+def rows_per_chunk(n_features: int) -> int:
+    """Return the rows of a chunk: the largest power of two whose rows in double precision take 1/32 of the memory."""
     rows = working_memory() / (_SHARE * 8 * max(1, n_features))
     return int(np.clip(2 ** math.floor(math.log2(max(rows, 1))), _FEWEST, _MOST))
 
@@ -48,7 +49,7 @@ def _is_store(X: Any) -> bool:
 
 
 def streams(X: Any, times: int = 1) -> bool:
-    """Return whether samples are read in parts: Dask's always, others from a size on.
+    """Return whether samples are read in chunks: Dask's always, others from a size on.
 
     That is a quarter of the working memory for arrays in files (memory maps, zarr, HDF5), and all of it for arrays in
     memory; where ``times`` as much as the samples is needed at once, so much less.
@@ -63,12 +64,12 @@ def streams(X: Any, times: int = 1) -> bool:
 
 
 def cut(n: int, n_features: int) -> Array:
-    """Return the bounds of the parts of n rows."""
-    return np.append(np.arange(0, n, rows_per_part(n_features)), n)
+    """Return the bounds of the chunks of n rows."""
+    return np.append(np.arange(0, n, rows_per_chunk(n_features)), n)
 
 
 def nothing(rows: slice) -> None:
-    """Return what a part needs of its own where that is nothing."""
+    """Return what a chunk needs of its own where that is nothing."""
 
 
 def add(left: Any, right: Any) -> Any:
@@ -80,63 +81,92 @@ def add(left: Any, right: Any) -> Any:
 
 def pairwise_sum(parts: Iterable[Any]) -> Any:
     """Add results in their order, neighbours first, then sums of two, of four, …; few are held at a time."""
-    held: list[tuple[int, Any]] = []  # how many parts a sum has, and the sum
+    kept: list[tuple[int, Any]] = []  # how many parts a sum has, and the sum
     for part in parts:
         count = 1
-        while held and held[-1][0] == count:
-            _, before = held.pop()
-            part, count = add(before, part), 2 * count
-        held.append((count, part))
-    total = held.pop()[1]
-    while held:
-        total = add(held.pop()[1], total)
-    return total
+        while kept and kept[-1][0] == count:
+            part, count = add(kept.pop()[1], part), 2 * count
+        kept.append((count, part))
+    return functools.reduce(lambda total, before: add(before[1], total), reversed(kept[:-1]), kept[-1][1])
+
+
+class Session:
+    """One fit: its name, which codes are still of use, and sums over the samples, which no dictionary changes."""
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4().hex
+        self.alive: set[str] = set()
+        self.sums: dict[str, Any] = {}
+        self._count = itertools.count()
+        weakref.finalize(self, forget, self.name).atexit = False
+
+    def token(self) -> str:
+        """Return a new name for codes."""
+        return f"{self.name}-{next(self._count)}"
 
 
 class Store(ABC):
-    """Rows in parts.
+    """Rows in chunks.
 
     Parameters
     ----------
     shape : (int, int)
     dtype : dtype
         Of the samples once they are read, float32 or float64.
-    bounds : array of shape (parts + 1,)
-        Where parts begin and end.
+    bounds : array of shape (chunks + 1,)
+        Where chunks begin and end.
 
     """
 
-    def __init__(self, shape: tuple[int, int], dtype: Any, bounds: Array) -> None:
+    in_memory: Any = None  # the samples, scaled, where they are in memory
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, bounds: Any) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
-        self.bounds = np.unique(bounds)  # a part without rows is no part
+        self.bounds = np.unique(bounds)  # a chunk without rows is no chunk
+        self.session = Session()
 
     @property
     def slices(self) -> list[slice]:
-        """The rows of each part."""
+        """The rows of each chunk."""
         return [slice(a, b) for a, b in itertools.pairwise(self.bounds.tolist())]
 
     @abstractmethod
-    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
-        """Return the work of each part in order; ``own(rows)`` gives what a part needs of its own."""
+    def each(self, task: Task, local: Callable[[slice], Any]) -> Iterator[Any]:
+        """Return the task of each chunk in order; ``local(rows)`` gives what a chunk needs of its own."""
 
     @abstractmethod
     def take(self, rows: Array) -> Any:
         """Return some rows as they are stored; ``rows`` are sorted."""
 
-    def into(self, out: Array, work: Work) -> Array:
-        """Write the work of each part into its rows of ``out``, and return that."""
-        for rows, part in zip(self.slices, self.each(work, nothing), strict=True):
+    def into(self, out: Array, task: Task) -> Array:
+        """Write the task of each chunk into its rows of ``out``, and return that."""
+        for rows, part in zip(self.slices, self.each(task, nothing), strict=True):
             out[rows] = part
         return out
 
-    def total(self, work: Work, own: Callable[[slice], Any]) -> Any:
-        """Return the pairwise sum of the work of all parts."""
-        return pairwise_sum(self.each(work, own))
+    def total(self, task: Task, local: Callable[[slice], Any]) -> Any:
+        """Return the pairwise sum of the tasks of all chunks."""
+        return pairwise_sum(self.each(task, local))
 
-    def forget(self, session: str) -> None:
+    def forget(self) -> None:
         """Let go what is kept for a fit."""
-        forget(session)
+        forget(self.session.name)
+
+
+class Memory(Store):
+    """Samples in memory, scaled as they are to be coded: one chunk."""
+
+    def __init__(self, rows: Any) -> None:
+        super().__init__(rows.shape, rows.dtype, [0, rows.shape[0]])
+        self.in_memory = rows
+
+    def each(self, task: Task, local: Callable[[slice], Any]) -> Iterator[Any]:
+        """Return a function of the samples; their codes are kept by who has made them."""
+        yield task.function(self.in_memory, task.shared, local(slice(0, self.shape[0])))
+
+    def take(self, rows: Array) -> Any:
+        return self.in_memory[rows]
 
 
 class Local(Store):
@@ -155,12 +185,12 @@ class Local(Store):
         super().__init__(tuple(rows.shape), rows.dtype, cut(*rows.shape) if bounds is None else bounds)
         self.rows, self.n_jobs = sp.csr_array(rows) if sp.issparse(rows) else rows, n_jobs
 
-    def each(self, work: Work, own: Callable[[slice], Any]) -> Iterator[Any]:
-        """Return the work of each part, by threads, in order."""
+    def each(self, task: Task, local: Callable[[slice], Any]) -> Iterator[Any]:
+        """Return the task of each chunk, by threads, in order."""
 
-        def compute(part: tuple[int, slice]) -> Any:
-            index, rows = part
-            return work(index, lambda: self.read(rows), own(rows))
+        def compute(chunk: tuple[int, slice]) -> Any:
+            index, rows = chunk
+            return task(index, lambda: self.read(rows), local(rows))
 
         with Threads(self.n_jobs) as threads:
             yield from threads.map(compute, enumerate(self.slices))
