@@ -18,7 +18,6 @@ from sparlow.embedding import (
     USUAL,
     WIDE,
     Embedding,
-    Neighbours,
     Ratio,
     block_weights,
     choose_ridges,
@@ -30,6 +29,7 @@ from sparlow.estimators import choosing
 from sparlow.labels import Labels
 from sparlow.priors import ElasticNet
 from sparlow.views import Shifts
+from sparlow.voting import Neighbours
 from tests import cases
 from tests.digits import UNIT, X_NEW, Y_NEW, X, Y, features_of, labels_for, plain, small
 

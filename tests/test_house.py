@@ -22,7 +22,7 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 FLOORS = [
     ["messages", "checks"],
     ["_kernels", "parallel", "files", "labels"],
-    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient"],
+    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient", "voting"],
     ["graphs", "views", "derivative", "optimize"],
     ["coding"],
     ["coded", "dictionaries"],

@@ -30,8 +30,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import gen_batches
 
 from .coded import Rows
-from .embedding import Neighbours, nearest_right
+from .embedding import nearest_right
 from .parallel import Threads
+from .voting import Neighbours
 
 Array = NDArray[Any]
 

@@ -19,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks import refuse_unsound
 from ..criteria import criterion_named
-from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
 from ..parts import is_dask
+from ..voting import Neighbours
 from .large import as_array, by_blocks
 
 Array = NDArray[Any]

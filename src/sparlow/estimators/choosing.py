@@ -27,7 +27,6 @@ from ..embedding import (
     WIDE,
     WORTH,
     Embedding,
-    Neighbours,
     Ratio,
     choose_ridges,
     nearest_right,
@@ -40,6 +39,7 @@ from ..parts import working_memory
 from ..problem import check_codes
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
+from ..voting import Neighbours
 from .learning import (
     Choice,
     Setup,
