@@ -38,6 +38,7 @@ from .messages import warn
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
+from .voting import Rule, Voters
 
 Array = NDArray[Any]
 
@@ -54,6 +55,8 @@ TRUSTED = (
     Patches,
     Solver,
     EarlyStopping,
+    Rule,
+    Voters,
     *dict.fromkeys(CRITERIA.values()),
 )
 # what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it

@@ -32,7 +32,7 @@ from sklearn.utils import gen_batches
 from .coded import Rows
 from .embedding import nearest_right
 from .parallel import Threads
-from .voting import Neighbours
+from .voting import Rule, best_rule
 
 Array = NDArray[Any]
 
@@ -187,7 +187,7 @@ class Order:
     """The order of the embedding, how neighbours vote in it, and the basis that it was chosen in."""
 
     order: int = 1
-    votes: tuple[float, float] | None = None
+    votes: Rule | None = None
     basis: Array | None = None
 
 
@@ -223,8 +223,7 @@ def better_order(coded: Rows, y: Array, seed: int) -> Order:
                 centre = own.mean(axis=0)
                 ours, theirs = (own - centre) @ turn, (cross - centre) @ turn
                 right[order] += nearest_right(ours, y[train], theirs, y[held]).sum()
-                found = Neighbours.of(ours, y[train], theirs, y[held])
-                votes[order] = found.beta, found.floor
+                votes[order] = best_rule(ours, y[train], theirs, y[held])
                 truth = np.eye(Y.shape[1])[y[held]] / np.sqrt(np.bincount(y[train], minlength=Y.shape[1]))
                 error[order] += float(np.sum((truth - truth.mean(axis=0) - (cross - centre)) ** 2))
     tie = abs(right[2] - right[1]) <= 1

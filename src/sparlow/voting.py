@@ -1,106 +1,234 @@
-"""From the embedding to classes: votes of the nearest training samples."""
+"""From the embedding to classes: votes of training samples, and of the means of classes.
+
+    p(c) = (Σᵢ wᵢ exp(−β d²(y, yᵢ)) [yᵢ in c] + f q(c)) / (Σᵢ wᵢ exp(−β d²(y, yᵢ)) + f),   q(c) ∝ n_c exp(−γ d²(y, m_c))
+
+The sum runs over the 50 nearest voters, and d² is relative to the nearest one. Voters are the training samples, and
+wᵢ = 1. Where these are more than 2048, so many cells stand for them: a cell is the samples of a class that are nearest
+to one of them, the voter is their mean, and wᵢ is their number. So time and memory do not grow
+with the training set beyond that. Distances are those of the embeddings, or of the embeddings scaled to unit norm.
+
+The :class:`Rule` has the smallest log loss on held-out samples. In it β is relative to how far voters are apart, so
+that a rule chosen among some samples suits more of them.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
 Array = NDArray[Any]
 
-_NEAREST = 50  # neighbours whose votes are counted
-_TRIED = 2000  # training samples that the bandwidth is chosen on
-_FEW = 1 << 14  # training samples that are compared with so many others at once
-_DISTANCES = 1 << 23  # distances that are computed at once where there are more
+MOST = 2048  # voters
+_OF_EACH = 10  # of a class, where it has as many samples
+_NEAREST = 50  # whose votes are counted
+_ROUNDING = 0.01  # share of q that goes to classes by their size: no class has probability zero
+_TRIED = 2000  # samples that the rule is chosen on, and that are compared at once
+_FACTORS = np.geomspace(0.1, 100, 13)  # of β and γ, over typical squared distances
+_WEIGHTS = np.geomspace(1e-3, 10, 5)  # of the means, f
+
+
+class Rule(NamedTuple):
+    """How voters are counted: by angle or by distance; β times a typical squared distance; γ; f."""
+
+    angle: bool = False
+    near: float = 1.0
+    mean: float = 1.0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """Classes by the nearest training samples in the embedding, which vote with the weight exp(−β d²).
-
-    p(c) = (Σ of the votes of class c + share of c · floor) / (all votes + floor), over the 50 nearest samples. β and
-    the floor are those of the smallest log loss on held-out samples.
+class Voters:
+    """Points that vote for their classes, by one rule.
 
     Parameters
     ----------
-    points : array of shape (n, l)
-        Embedding of the labelled training samples.
-    labels : array of shape (n,)
+    points : array of shape (k, l)
+        Embeddings, of unit norm where angles count.
+    labels : array of shape (k,)
         Their classes, 0 … c − 1.
-    beta, floor : float
+    weights : array of shape (k,)
+        How many samples each stands for.
+    means : array of shape (c, l)
+        The mean of each class.
+    shares : array of shape (c,)
+        The share of each class.
+    rule : Rule
+    beta : float
 
     """
 
     points: Array
     labels: Array
+    weights: Array
+    means: Array
+    shares: Array
+    rule: Rule
     beta: float
-    floor: float
 
     @classmethod
-    def among(cls, points: Array, labels: Array, beta: float, floor: float) -> Neighbours:
-        """Return the neighbours among some points, in double precision if they are few; many are not copied."""
-        return cls(
-            np.array(points, float) if len(points) <= _FEW else np.ascontiguousarray(points), labels, beta, floor
-        )
+    def of(cls, Y: Array, labels: Array, rule: Rule | None = None) -> Voters:
+        """Return voters for labelled training samples; without a rule it is chosen by leaving out one at a time."""
+        rule = best_rule(Y, labels) if rule is None else Rule(*rule)
+        counts = np.bincount(labels)
+        Y = _scaled(Y, rule.angle)
+        cells = _cells(Y, labels, counts)
+        return cls(*cells, _means(Y, labels, counts), counts / counts.sum(), rule, rule.near / _apart(cells[0]))
 
-    @classmethod
-    def of(cls, points: Array, labels: Array, new: Array | None = None, truth: Array | None = None) -> Neighbours:
-        """Choose bandwidth and floor by the log loss on new samples, or by leaving out one sample at a time."""
-        plain = cls.among(points, labels, 1.0, 1e-3)
-        points = plain.points
-        if len(points) < 3:
-            return plain
-        if new is None or truth is None:
-            rows = np.unique(np.linspace(0, len(points) - 1, min(_TRIED, len(points))).astype(int))
-            truth = labels[rows]
-            found = [plain._nearest(points[rows[some]], rows[some]) for some in gen_batches(len(rows), plain._at_once)]
-        else:
-            found = [plain._nearest(new[some]) for some in gen_batches(len(new), plain._at_once)]
-        squares, votes = (np.concatenate(part) for part in zip(*found, strict=True))
-        near = squares[:, : max(1, squares.shape[1] // 10)]
-        apart = near[near > 0]  # equal samples tell nothing about the scale
-        typical = float(np.median(apart)) if len(apart) else 1.0
-        best = (np.inf, plain)
-        for beta in np.geomspace(0.1, 100, 13) / typical:
-            for floor in (1e-4, 1e-3, 1e-2, 0.1):
-                tried = cls(points, labels, float(beta), floor)
-                given = tried._shares(squares, votes)[np.arange(len(truth)), truth]
-                loss = -float(np.mean(np.log(np.maximum(given, 1e-15))))
-                if loss < best[0]:
-                    best = (loss, tried)
-        return best[1]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the arrays of a file in double precision."""
+        double = {name: np.asarray(state[name], float) for name in ("points", "weights", "means", "shares")}
+        self.__dict__.update(state | double)
 
-    def probabilities(self, Y: Array) -> Array:
-        """Return the shares (n, c) of the classes."""
-        out = np.empty((len(Y), int(self.labels.max()) + 1))
-        for rows in gen_batches(len(Y), self._at_once):
-            out[rows] = self._shares(*self._nearest(Y[rows]))
+    def _check_sound(self) -> None:
+        """Refuse voters from a damaged file."""
+        (k, width), c = np.shape(self.points), len(self.shares)
+        shapes = {"points": (k, width), "weights": (k,), "means": (c, width), "shares": (c,)}
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            sound = isinstance(array, np.ndarray) and array.dtype.char in "fd" and array.shape == shape
+            if not sound or not np.isfinite(array).all():
+                raise ValueError(f"{name} of the voters must be finite floats of shape {shape}, got {np.shape(array)}.")
+        y = self.labels
+        if (
+            not (isinstance(y, np.ndarray) and y.dtype.kind == "i" and y.shape == (k,))
+            or not 0 <= y.min() <= y.max() < c
+        ):
+            raise ValueError("The labels of the voters do not fit them or the classes.")
+        rule = (self.beta, *self.rule[1:])
+        if len(rule) != 4 or not all(isinstance(number, float) and 0 < number < np.inf for number in rule):
+            raise ValueError(f"The rule of the voters must be positive numbers, got {self.rule}.")
+
+    def probabilities(self, Y: Array, own: bool = False) -> Array:
+        """Return the probabilities (n, c) of the classes; ``own`` says that Y are the voters, each beside itself."""
+        out = np.empty((len(Y), len(self.shares)))
+        for rows in gen_batches(len(Y), _TRIED):
+            part = _scaled(Y[rows], self.rule.angle)
+            squares, near = _nearest(part, self.points, np.arange(rows.start, rows.stop) if own else None)
+            votes = self.weights[near] * np.exp(-self.beta * (squares - squares[:, :1]))
+            shares = self.rule.weight * self._by_means(part)
+            np.add.at(shares, (np.arange(len(part))[:, None], self.labels[near]), votes)
+            out[rows] = shares / shares.sum(axis=1, keepdims=True)
         return out
 
-    @property
-    def _at_once(self) -> int:
-        """How many samples are compared with all training samples at once, in bounded memory."""
-        return _TRIED if len(self.points) <= _FEW else max(16, _DISTANCES // len(self.points))
+    def _by_means(self, Y: Array) -> Array:
+        """Return q (n, c)."""
+        squares = _squares(Y, self.means)
+        return _posterior(self.rule.mean * (squares - squares.min(axis=1, keepdims=True)), self.shares)
 
-    def _nearest(self, Y: Array, own: Array | None = None) -> tuple[Array, Array]:
-        """Return squared distances (n, k) to the nearest training samples, in rising order, and their classes."""
-        squares = euclidean_distances(np.asarray(Y, self.points.dtype), self.points, squared=True)
-        if own is not None:
-            squares[np.arange(len(own)), own] = np.inf
-        k = min(_NEAREST, len(self.points) - (own is not None))
-        near = np.argpartition(squares, k - 1, axis=1)[:, :k]
-        found = np.take_along_axis(squares, near, 1)
-        order = np.argsort(found, axis=1, kind="stable")
-        return np.take_along_axis(found, order, 1), self.labels[np.take_along_axis(near, order, 1)]
 
-    def _shares(self, squares: Array, votes: Array) -> Array:
-        """Return the probabilities of classes from distances and classes of neighbours."""
-        weights = np.exp(-self.beta * (squares - squares[:, :1]))
-        counts = np.bincount(self.labels)
-        out = np.tile(self.floor * counts / counts.sum(), (len(squares), 1))
-        np.add.at(out, (np.arange(len(squares))[:, None], votes), weights)
-        return out / out.sum(axis=1, keepdims=True)
+def best_rule(Y: Array, labels: Array, new: Array | None = None, truth: Array | None = None) -> Rule:
+    """Return the rule of the smallest log loss on new samples, or on training samples, each left out."""
+    if len(Y) < 3:
+        return Rule()
+    own = None
+    if new is None or truth is None:  # cells would know the samples in them
+        rows = _even(np.arange(len(Y)), MOST)
+        Y, labels = Y[rows], labels[rows]
+        own = _even(np.arange(len(Y)), _TRIED)
+        new, truth = Y[own], labels[own]
+    ways = (False, True)[: Y.shape[1]]  # in one dimension there are two angles only
+    return min(_best_of(_scaled(Y, way), labels, _scaled(new, way), truth, own, way) for way in ways)[1]
+
+
+def _best_of(Y: Array, labels: Array, new: Array, truth: Array, own: Array | None, angle: bool) -> tuple[float, Rule]:
+    """Return the smallest log loss of rules by angle or by distance, and its rule."""
+    counts = np.bincount(labels, minlength=int(truth.max()) + 1)
+    points, classes, weights = _cells(Y, labels, counts)
+    found = [_nearest(new[some], points, None if own is None else own[some]) for some in gen_batches(len(new), _TRIED)]
+    squares, near = (np.concatenate(part) for part in zip(*found, strict=True))
+    right, weights = classes[near] == truth[:, None], weights[near]
+    rows, far = np.arange(len(truth)), _squares(new, _means(Y, labels, counts))
+    if own is not None:  # the mean of the others of its class
+        far[rows, truth] *= (counts[truth] / np.maximum(counts[truth] - 1, 1)) ** 2
+    nearest, apart = far.min(axis=1, keepdims=True), _apart(points)
+    means = _FACTORS / _typical(nearest)
+    q = [_posterior(mean * (far - nearest), counts / counts.sum())[rows, truth] for mean in means]
+    best = (np.inf, Rule(angle))
+    for factor in _FACTORS:
+        votes = weights * np.exp(-factor / apart * (squares - squares[:, :1]))
+        ours, everyone = (votes * right).sum(axis=1), votes.sum(axis=1)
+        for (mean, share), f in itertools.product(zip(means, q, strict=True), _WEIGHTS):
+            loss = -float(np.mean(np.log((ours + f * share) / (everyone + f))))
+            if loss < best[0]:
+                best = (loss, Rule(angle, float(factor), float(mean), float(f)))
+    return best
+
+
+def _apart(points: Array) -> float:
+    """Return the typical squared distance of voters from those near by."""
+    rows = _even(np.arange(len(points)), _TRIED)
+    squares, _ = _nearest(points[rows], points, rows)
+    return _typical(squares[:, : max(1, squares.shape[1] // 10)])
+
+
+def _even(rows: Array, count: int) -> Array:
+    """Return at most so many of some rows, evenly spaced."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))]
+
+
+def _cells(Y: Array, labels: Array, counts: Array) -> tuple[Array, Array, Array]:
+    """Return voters, their classes and their weights: the samples, or the means of cells where there are more."""
+    if len(Y) <= MOST:
+        return Y, labels, np.ones(len(Y))
+    points, classes, sizes = [], [], []
+    for c, count in enumerate(counts):
+        if not count:
+            continue
+        members = Y[labels == c]
+        centres = members[_even(np.arange(count), max(MOST * count // len(Y), _OF_EACH))]
+        cell = np.concatenate([_squares(members[some], centres).argmin(axis=1) for some in gen_batches(count, _TRIED)])
+        size = np.bincount(cell, minlength=len(centres))
+        points.append(_means(members, cell, size)[size > 0])
+        sizes.append(size[size > 0])
+        classes.append(np.full(len(sizes[-1]), c))
+    return np.concatenate(points), np.concatenate(classes), np.concatenate(sizes).astype(float)
+
+
+def _posterior(exponents: Array, shares: Array) -> Array:
+    """Return n_c exp(−exponent) (n, c), in shares."""
+    weights = shares * np.exp(-exponents)
+    return (1 - _ROUNDING) * weights / weights.sum(axis=1, keepdims=True) + _ROUNDING * shares
+
+
+def _typical(squares: Array) -> float:
+    """Return the median of what is above zero: equal samples tell nothing about the scale."""
+    apart = squares[squares > 0]
+    return float(np.median(apart)) if len(apart) else 1.0
+
+
+def _scaled(Y: Array, angle: bool) -> Array:
+    """Return embeddings in double precision, scaled to unit norm where angles count."""
+    Y = np.asarray(Y, float)
+    return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), np.finfo(float).tiny) if angle else Y
+
+
+def _means(points: Array, labels: Array, counts: Array) -> Array:
+    """Return the mean of each class (c, l)."""
+    members = sp.csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), len(counts)))
+    return np.asarray(members.T @ points) / np.maximum(counts, 1)[:, None]
+
+
+def _squares(Y: Array, points: Array) -> Array:
+    """Return squared distances (n, k)."""
+    out = Y @ (-2 * points.T)
+    out += np.einsum("ij,ij->i", points, points)
+    out += np.einsum("ij,ij->i", Y, Y)[:, None]
+    return np.maximum(out, 0, out=out)
+
+
+def _nearest(Y: Array, points: Array, own: Array | None) -> tuple[Array, Array]:
+    """Return squared distances (n, k) to the nearest points, in rising order, and which these are."""
+    squares = _squares(Y, points)
+    if own is not None:
+        squares[np.arange(len(own)), own] = np.inf
+    k = min(_NEAREST, len(points) - (own is not None))
+    near = np.argpartition(squares, k - 1, axis=1)[:, :k]
+    found = np.take_along_axis(squares, near, 1)
+    order = np.argsort(found, axis=1, kind="stable")
+    return np.take_along_axis(found, order, 1), np.take_along_axis(near, order, 1)

@@ -23,7 +23,7 @@ from ..copies import Copies
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..dictionaries import LEARNERS
 from ..embedding import Embedding
-from ..labels import Labels, labels_of_batch
+from ..labels import labels_of_batch
 from ..messages import warn
 from ..parallel import Finishing, one_blas_thread
 from ..parts import Local, is_dask, streams
@@ -431,13 +431,6 @@ class SparLow(CallbackSupportMixin, Projector):
         embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
         return embedding(coded).astype(coded.samples.dtype, copy=False)
 
-    def without_training(self) -> SparLow:
-        """Return a copy without the embedding of the training samples: smaller, it transforms but does not predict."""
-        state = {**self.__getstate__(), "embedding_": self.embedding_[:0], "_training": Labels()}
-        slim = SparLow()
-        slim.__setstate__({name: value for name, value in state.items() if name != "classes_"})
-        return slim
-
     @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
         """Return images with embedding Z: the mean image and the factor images in the amounts that Z says.
@@ -503,11 +496,10 @@ class SparLow(CallbackSupportMixin, Projector):
             m = self.n_features_in_
             self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
-            self._neighbours = None if self._training.y is None else self._voters()
 
     def _check_sound(self) -> None:
         """Refuse attributes of ``SparLow`` from a damaged file."""
         check_attributes(self)
 
 
-_COMPUTED = ("_coder", "_views", "_neighbours")  # made again from what a file keeps
+_COMPUTED = ("_coder", "_views")  # made again from what a file keeps
