@@ -10,7 +10,8 @@ columns divided by √n_c, and the ridge λ = 0.03 tr(K)/n,
 
 the scatter within classes plus the ridge is one in all directions, as for the whitened embedding. Since k is a square,
 Σᵢ Aᵢₖ k(x, xᵢ) is the quadratic form M_k = Σᵢ Aᵢₖ VᵀφᵢφᵢᵀV: no training sample is kept. V is a basis of the leading
-directions of the features of at most 3000 samples.
+directions of the features of at most 3000 samples. Of these the model keeps 256 combinations: with C the second moments
+of Vᵀφ, the leading directions of Σ_k (C^½M_kC^½)², which hold nearly all that the forms tell of such samples.
 
 Above 10 000 samples the regression S is made in k parts of equal size and averaged, so that cost and memory are linear
 in the number of samples. The ridge of a part is λ/k, so that it weighs on the mean over samples as that of all of them
@@ -37,7 +38,8 @@ from .voting import Rule, best_rule
 Array = NDArray[Any]
 
 SHARES = {1: 0.1, 2: 0.03}  # ridge by order, in multiples of the variance of one sample
-DIRECTIONS = 800  # leading directions of the features
+DIRECTIONS = 800  # leading directions of the features, and …
+KEPT = 256  # … combinations of them that the forms keep
 _MOST = 10_000  # samples of one kernel matrix where it is the only one, and …
 _PART = 8000  # … where there are several
 _TRIED = 3000  # samples that the order is chosen on, and that the leading directions are those of
@@ -130,7 +132,25 @@ def fit_quadratic(coded: Rows, y: Array, n_components: int, seed: int, basis: Ar
         largest = np.argmax(np.abs(turn), axis=0)
         turn *= np.where(turn[largest, np.arange(turn.shape[1])] < 0, -1.0, 1.0)
         M = np.tensordot(turn.T, forms, axes=1).astype(np.float32)
+        if len(M[0]) > KEPT:
+            within, M = _kept(M, P)
+            basis, P = basis @ within, P @ within
         return Quadratic(basis, M, values_of(M, P).mean(axis=0))
+
+
+def _kept(M: Array, P: Array) -> tuple[Array, Array]:
+    """Return the combinations (p, k) of directions that the forms keep, and the forms in them."""
+    values, E = np.linalg.eigh((P.T @ P).astype(float) / len(P))
+    values = np.sqrt(np.maximum(values, np.finfo(P.dtype).eps * values[-1]))
+    root = ((E * values) @ E.T).astype(M.dtype)
+    total = np.zeros(root.shape)
+    for k, form in enumerate(M):
+        M[k] = root @ form @ root
+        total += M[k] @ M[k]
+    leading = np.linalg.eigh(total)[1][:, ::-1][:, :KEPT]
+    within = (E / values) @ (E.T @ leading)
+    leading = leading.astype(M.dtype)
+    return within.astype(M.dtype), np.array([leading.T @ form @ leading for form in M])
 
 
 def _indicators(y: Array) -> Array:

@@ -42,6 +42,14 @@ class Rule(NamedTuple):
     weight: float = 1.0
 
 
+def drawn(labels: Array | None, n: int) -> Array:
+    """Return the rows of at most about 2048 samples, evenly spaced, each class with its share and at least ten."""
+    if n <= MOST or labels is None:
+        return _even(np.arange(n), MOST)
+    groups = [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    return np.sort(np.concatenate([_even(group, max(MOST * len(group) // n, _OF_EACH)) for group in groups]))
+
+
 @dataclass(frozen=True)
 class Voters:
     """Points that vote for their classes, by one rule.
@@ -177,12 +185,12 @@ def _cells(Y: Array, labels: Array, counts: Array) -> tuple[Array, Array, Array]
     if len(Y) <= MOST:
         return Y, labels, np.ones(len(Y))
     points, classes, sizes = [], [], []
-    for c, count in enumerate(counts):
-        if not count:
-            continue
-        members = Y[labels == c]
-        centres = members[_even(np.arange(count), max(MOST * count // len(Y), _OF_EACH))]
-        cell = np.concatenate([_squares(members[some], centres).argmin(axis=1) for some in gen_batches(count, _TRIED)])
+    rows = drawn(labels, len(Y))
+    for c in np.flatnonzero(counts):
+        members, centres = Y[labels == c], Y[rows[labels[rows] == c]]
+        cell = np.concatenate(
+            [_squares(members[some], centres).argmin(axis=1) for some in gen_batches(len(members), _TRIED)]
+        )
         size = np.bincount(cell, minlength=len(centres))
         points.append(_means(members, cell, size)[size > 0])
         sizes.append(size[size > 0])

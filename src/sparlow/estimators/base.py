@@ -170,11 +170,28 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             self._voters = Voters.of(self.embedding_[known], self._training.y[known], rule)
 
     def without_training(self) -> Any:
-        """Return a copy without the embedding of the training samples and their labels: it does all that models do."""
-        return self._with_training(np.zeros(0, int))
+        """Return a copy without the embedding of the training samples and their labels: it transforms and predicts.
 
-    def _with_training(self, rows: Array) -> Any:
-        """Return a copy with some rows of the embedding of the training samples, and their labels."""
+        Returns
+        -------
+        model : estimator
+
+        """
+        return self.with_training(np.zeros(0, int))
+
+    def with_training(self, rows: Array) -> Any:
+        """Return a copy with some rows of the embedding of the training samples, and their labels.
+
+        Parameters
+        ----------
+        rows : array of shape (k,)
+            Rows of ``embedding_``.
+
+        Returns
+        -------
+        model : estimator
+
+        """
         other = copy.copy(self)
         other.embedding_, other._training = self.embedding_[rows], self._training.take(rows)
         return other

@@ -220,7 +220,7 @@ def learn_from(
         if better.order == 2:
             assert labels.y is not None
             embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count, setup.seed, better.basis)
-            U = embedding.basis[:, :count]
+            U = np.linalg.qr(embedding.basis[:, :count])[0]
         else:
             if quotient.renew is not None and setup.views.epsilon:  # neighbours in pooled codes are mostly of one class
                 quotient = quotient.renew(None)
