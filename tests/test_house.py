@@ -28,7 +28,7 @@ FLOORS = [
     ["coded", "dictionaries"],
     ["parts", "criteria"],
     ["problem", "embedding", "defaults", "distributed"],
-    ["solvers", "quadratic", "checkpoints", "online", "spectrum"],
+    ["solvers", "quadratic", "checkpoints", "online", "spectrum", "serving"],
     ["estimators", "images"],
     ["evaluation", "classifiers", "explanations"],
     ["models"],

@@ -81,6 +81,7 @@ class Coder:
         self._numbers = _prior_numbers(prior, len(self.dictionary))
         self._constant_curvature = prior.constant_curvature(len(self.dictionary))
         self._atoms: dict[str, Atoms] = {}
+        self._arguments: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         r, m = self.dictionary.shape
@@ -139,18 +140,15 @@ class Coder:
     def codes(self, X: Any, start: sp.csr_array | None = None, n_jobs: int | None = None) -> sp.csr_array:
         """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
         n, r = X.shape[0], len(self.dictionary)
-        atoms = self._bound(X.dtype)
-        parameters, low, high, dense = self._numbers
-        narrowest = float(np.min(high - low))
+        atoms, tol = self._bound(X.dtype), self.tol or _usual_tol(X.dtype)
         constant = self._constant_curvature
-        common = (
-            *frozen(low, high),
-            *self.prior.compiled(),
-            parameters,
-            None if constant is None else frozen(constant)[0],
-        )
-        add_limit = r if dense else _kernels.ADD_LIMIT
-        tol = self.tol or _usual_tol(X.dtype)
+        if not self._arguments:
+            parameters, low, high, dense = self._numbers
+            curvature = None if constant is None else frozen(constant)[0]
+            limit = r if dense else _kernels.ADD_LIMIT
+            common = (*frozen(low, high), *self.prior.compiled(), parameters, curvature)
+            self._arguments = common, float(np.min(high - low)), limit
+        common, narrowest, add_limit = self._arguments
 
         def code(rows: slice) -> tuple[Array, Array, Array, Array]:
             x = dense_chunk(X, rows, atoms.D)
@@ -171,10 +169,11 @@ class Coder:
         else:
             with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
                 results = list(threads.map(code, parts))
-        counts, indices, data, gaps = (np.concatenate(part) for part in zip(*results, strict=True))
-        if not np.all(np.isfinite(data)):
+        counts, indices, data, gaps = map(np.concatenate, zip(*results, strict=True)) if n > 1 else results[0]
+        if not np.isfinite(data).all():
             raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
+        indptr = np.zeros(n + 1, np.int32 if len(data) < 2**31 else np.int64)
+        np.cumsum(counts, out=indptr[1:])
         codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
         codes.has_canonical_format = True  # the kernel stores them sorted
         unknown = np.flatnonzero(np.isinf(gaps))  # the kernel gave up before it had seen all atoms
@@ -223,7 +222,7 @@ class Coder:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_atoms": {}}  # computed again where it is wanted
+        return {**vars(self), "_atoms": {}, "_arguments": ()}  # computed again where they are wanted
 
 
 def encode(

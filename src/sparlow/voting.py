@@ -13,6 +13,8 @@ that a rule chosen among some samples suits more of them.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -88,6 +90,14 @@ class Voters:
         cells = _cells(Y, labels, counts)
         return cls(*cells, _means(Y, labels, counts), counts / counts.sum(), rule, rule.near / _apart(cells[0]))
 
+    @functools.cached_property
+    def _table(self) -> tuple[Array, Array]:
+        """What of squared distances depends on the voters alone."""
+        return _table(self.points)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the arrays of a file in double precision."""
         double = {name: np.asarray(state[name], float) for name in ("points", "weights", "means", "shares")}
@@ -117,7 +127,7 @@ class Voters:
         out = np.empty((len(Y), len(self.shares)))
         for rows in gen_batches(len(Y), _TRIED):
             part = _scaled(Y[rows], self.rule.angle)
-            squares, near = _nearest(part, self.points, np.arange(rows.start, rows.stop) if own else None)
+            squares, near = _nearest(part, self.points, np.arange(rows.start, rows.stop) if own else None, self._table)
             votes = self.weights[near] * np.exp(-self.beta * (squares - squares[:, :1]))
             shares = self.rule.weight * self._by_means(part)
             np.add.at(shares, (np.arange(len(part))[:, None], self.labels[near]), votes)
@@ -222,17 +232,25 @@ def _means(points: Array, labels: Array, counts: Array) -> Array:
     return np.asarray(members.T @ points) / np.maximum(counts, 1)[:, None]
 
 
-def _squares(Y: Array, points: Array) -> Array:
+def _table(points: Array) -> tuple[Array, Array]:
+    """Return what of squared distances depends on the points alone."""
+    return np.ascontiguousarray(-2 * points.T), np.einsum("ij,ij->i", points, points)
+
+
+def _squares(Y: Array, points: Array, table: tuple[Array, Array] | None = None) -> Array:
     """Return squared distances (n, k)."""
-    out = Y @ (-2 * points.T)
-    out += np.einsum("ij,ij->i", points, points)
+    products, norms = _table(points) if table is None else table
+    out = Y @ products
+    out += norms
     out += np.einsum("ij,ij->i", Y, Y)[:, None]
     return np.maximum(out, 0, out=out)
 
 
-def _nearest(Y: Array, points: Array, own: Array | None) -> tuple[Array, Array]:
+def _nearest(
+    Y: Array, points: Array, own: Array | None, table: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
     """Return squared distances (n, k) to the nearest points, in rising order, and which these are."""
-    squares = _squares(Y, points)
+    squares = _squares(Y, points, table)
     if own is not None:
         squares[np.arange(len(own)), own] = np.inf
     k = min(_NEAREST, len(points) - (own is not None))

@@ -32,7 +32,7 @@ Array = NDArray[Any]
 FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # fitted attributes that are not public
-_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_stream", "_training", "_views", "_voters")
+_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_served", "_stream", "_training", "_views", "_voters")
 
 
 def refuse_stacks(X: Any) -> None:
@@ -213,7 +213,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         y : array of shape (n_samples,) or (n_samples, n_targets)
 
         """
-        check_is_fitted(self)
+        if "_training" not in vars(self):
+            check_is_fitted(self)
         if is_dask(X):
             return by_blocks(self.predict, X)
         if self._training.targets is None:
@@ -242,13 +243,15 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             In the order of ``classes_``.
 
         """
-        check_is_fitted(self)
+        if "_voters" not in vars(self):
+            check_is_fitted(self)
         if self._voters is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
         if is_dask(X):
             return by_blocks(self.predict_proba, X)
+        Y = self._embedding_of(X)
         with one_blas_thread():
-            return self._voters.probabilities(self._embedding_of(X))
+            return self._voters.probabilities(Y)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
