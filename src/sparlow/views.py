@@ -74,13 +74,14 @@ class Views(ABC):
         bound = self.bound(X.shape[1], unit)
         if not self.contrast:
             return bound
-        raw = dataclasses.replace(bound, unit=False).cut(_some_of(X)).astype(float)
+        bound = dataclasses.replace(bound, unit=False)
+        raw = bound.cut(_some_of(X)).astype(float)
         raw -= raw.mean(axis=1, keepdims=True)
         typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
         if not typical > 0:
             name = type(self).__name__
             raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
-        return self.bound(X.shape[1], unit, self.contrast * typical)
+        return dataclasses.replace(bound, epsilon=self.contrast * typical)
 
     def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
         """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""
@@ -91,7 +92,7 @@ class Views(ABC):
             raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
         if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf):
             raise ValueError(f"{name}: the norm that is added to that of views must be zero or more, got {epsilon!r}.")
-        maps = tuple(check_array(T, accept_sparse=("csr", "csc"), input_name="a matrix of views") for T in self.maps(m))
+        maps = tuple(sp.csc_array(T) for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
             raise ValueError(f"{name}.maps({m}) must give matrices of {m} rows, all of the same shape, got {shapes}.")
@@ -101,7 +102,7 @@ class Views(ABC):
         if self.root and weights.min() < 0:
             raise ValueError(f"{name}.weights({m}) must not be negative where root is on.")
         by_view = sp.csr_array(sp.csr_array(weights).T)
-        stacked = sp.csr_array(sp.hstack([sp.csc_array(T) for T in maps]))
+        stacked = check_array(sp.csr_array(sp.hstack(maps)), accept_sparse="csr", input_name="the matrices of views")
         unit = self.unit and unit and not epsilon
         return Bound(stacked, len(maps), by_view, unit, epsilon, self.signs, self.root)
 

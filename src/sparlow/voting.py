@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -166,15 +165,15 @@ def _best_of(Y: Array, labels: Array, new: Array, truth: Array, own: Array | Non
         far[rows, truth] *= (counts[truth] / np.maximum(counts[truth] - 1, 1)) ** 2
     nearest, apart = far.min(axis=1, keepdims=True), _apart(points)
     means = _FACTORS / _typical(nearest)
-    q = [_posterior(mean * (far - nearest), counts / counts.sum())[rows, truth] for mean in means]
+    q = np.array([_posterior(mean * (far - nearest), counts / counts.sum())[rows, truth] for mean in means])
     best = (np.inf, Rule(angle))
     for factor in _FACTORS:
         votes = weights * np.exp(-factor / apart * (squares - squares[:, :1]))
         ours, everyone = (votes * right).sum(axis=1), votes.sum(axis=1)
-        for (mean, share), f in itertools.product(zip(means, q, strict=True), _WEIGHTS):
-            loss = -float(np.mean(np.log((ours + f * share) / (everyone + f))))
-            if loss < best[0]:
-                best = (loss, Rule(angle, float(factor), float(mean), float(f)))
+        for f in _WEIGHTS:
+            losses = -np.log((ours + f * q) / (everyone + f)).mean(axis=1)
+            at = int(np.argmin(losses))
+            best = min(best, (float(losses[at]), Rule(angle, float(factor), float(means[at]), float(f))))
     return best
 
 
