@@ -35,8 +35,7 @@ from .tracequotient import check_scatter
 Array = NDArray[Any]
 
 RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
-RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, np.inf)  # of the samples
-LARGER = (3.0, 10.0, 100.0)  # of the samples, tried where the largest of those wins
+RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, 10.0, np.inf)  # of the samples
 USUAL = (0.5, 0.3)  # where held-out samples do not say otherwise
 FEW = (2.0, 0.3)  # the same where most samples have no label
 BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
@@ -305,30 +304,6 @@ def _centred_gram(rows: Rows) -> Array:
             dense -= dense.mean(axis=0)
             K += dense @ dense.T
     return K
-
-
-def choose_ridges(found: dict[tuple[float, float], Array], usual: tuple[float, float] = USUAL) -> tuple[float, float]:
-    """Return the pair nearest to the usual one among those that the best does not beat by more than chance.
-
-    ``found`` has an outcome of each held-out sample for each pair. A pair is judged together with its neighbours on the
-    grid, which count half: accuracy is smooth in the ridges, chance is not.
-    """
-
-    def place(ridges: tuple[float, float]) -> tuple[int, int]:
-        return RIDGES.index(ridges[0]), RIDGES_BESIDE.index(ridges[1])
-
-    def distance(ridges: tuple[float, float]) -> float:
-        return float(np.abs(np.log10(np.minimum(ridges, 100.0)) - np.log10(usual)).sum())
-
-    smooth = {}
-    for ridges in found:
-        steps = {other: int(np.abs(np.subtract(place(ridges), place(other))).sum()) for other in found}
-        weights = {other: (1.0, 0.5)[step] for other, step in steps.items() if step < 2}
-        smooth[ridges] = np.asarray(
-            sum(weight * found[other] for other, weight in weights.items()) / sum(weights.values())
-        )
-    best = max(smooth, key=lambda ridges: float(smooth[ridges].mean()))
-    return min((ridges for ridges in smooth if not surely(smooth[best] - smooth[ridges])), key=distance)
 
 
 def surely(gains: Array) -> bool:

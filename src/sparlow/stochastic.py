@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -43,6 +43,7 @@ MOVE = 0.02  # the distance that atoms move in the first steps
 FORGETTING = 2.0  # the i-th of N samples counts (i/N) to this power
 WARM = 2.0  # samples that the sums need before the first step, for each feature
 RENEWED = 0.5  # samples, for each feature, after which W is solved anew
+_NOTHING = np.zeros(())  # the sum over no batch
 
 
 class Adam(NamedTuple):
@@ -50,7 +51,7 @@ class Adam(NamedTuple):
 
     mean: Array
     square: Array
-    count: int = 0
+    steps: int = 0
 
     @classmethod
     def begin(cls, shape: tuple[int, ...], by_rows: bool, dtype: Any = float) -> Adam:
@@ -61,12 +62,12 @@ class Adam(NamedTuple):
         """Return the averages with one more gradient."""
         energy = slope**2 if self.square.shape == slope.shape else np.mean(slope**2, axis=1, keepdims=True)
         mean, square = self.mean + 0.1 * (slope - self.mean), self.square + 0.01 * (energy - self.square)
-        return Adam(mean.astype(slope.dtype, copy=False), square.astype(slope.dtype, copy=False), self.count + 1)
+        return Adam(mean.astype(slope.dtype, copy=False), square.astype(slope.dtype, copy=False), self.steps + 1)
 
     @property
     def direction(self) -> Array:
         """The mean gradient over the root of the mean square, both without the bias of the first steps."""
-        unbiased = (1 - 0.99**self.count) ** 0.5 / (1 - 0.9**self.count)
+        unbiased = (1 - 0.99**self.steps) ** 0.5 / (1 - 0.9**self.steps)
         scale = self.mean.dtype.type(unbiased) / (np.sqrt(self.square) + self.mean.dtype.type(1e-12))
         return np.asarray(scale * self.mean)
 
@@ -99,6 +100,8 @@ class Pull(NamedTuple):
 class Sums(ABC):
     """Weighted sums over the batches so far, and the projection solved from them."""
 
+    _kept: ClassVar[tuple[str, ...]]  # what a checkpoint keeps
+
     @abstractmethod
     def added(self, rows: Rows, batch: Batch) -> Sums:
         """Return the sums with one more batch."""
@@ -111,23 +114,15 @@ class Sums(ABC):
     def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
         """Return ∂loss/∂Φ of a batch at a solution that does not know it."""
 
-    @abstractmethod
-    def _sums(self) -> dict[str, Any]:
-        """Return the sums by name."""
-
     def arrays(self) -> dict[str, Array]:
         """Return the sums as named arrays, for a checkpoint."""
-        return {f"sums_{name}": np.asarray(value, float) for name, value in self._sums().items()}
+        return {f"sums_{name}": np.asarray(getattr(self, name), float) for name in self._kept}
 
-    def restored(self, arrays: dict[str, Array]) -> Sums:
+    def restored(self, arrays: dict[str, Array]) -> Any:
         """Return the sums that a checkpoint has kept."""
-        own = {name: arrays[f"sums_{name}"] for name in self._sums()}
-        own |= {"seen": int(own["seen"]), "first": int(own["first"]), "weight": float(own["weight"])}
-        return self._with(own)
-
-    @abstractmethod
-    def _with(self, sums: dict[str, Any]) -> Sums:
-        """Return these sums with others in their place."""
+        sums: dict[str, Any] = {name: arrays[f"sums_{name}"] for name in self._kept}
+        counts = {"seen": int(sums["seen"]), "first": int(sums["first"]), "weight": float(sums["weight"])}
+        return dataclasses.replace(self, **(sums | counts))
 
 
 @dataclass(frozen=True)
@@ -152,6 +147,8 @@ class Moments(Sums):
         Samples seen, and those of the first batch, which count the same.
 
     """
+
+    _kept = ("second", "total", "by_target", "targets", "weight", "seen", "first")
 
     second: Array
     total: Array
@@ -187,13 +184,6 @@ class Moments(Sums):
             after,
             first,
         )
-
-    def _sums(self) -> dict[str, Any]:
-        names = ("second", "total", "by_target", "targets", "weight", "seen", "first")
-        return {name: getattr(self, name) for name in names}
-
-    def _with(self, sums: dict[str, Any]) -> Moments:
-        return dataclasses.replace(self, **sums)
 
     @property
     def mean(self) -> Array:
@@ -275,6 +265,25 @@ class _Part(NamedTuple):
         inner = inner * (self.edges / max(float(abs(inner).sum()), 1e-300))
         return Structure(diagonal - np.asarray(inner.sum(axis=1)).ravel(), inner)
 
+    def crossed(self, rows: Rows, batch: Batch) -> Array:
+        """Return FᵀΦ (c, w) of a batch, 0 where there are no factors."""
+        if self.factors is None:
+            return _NOTHING
+        F = self.factors[batch.rows]
+        return rows.rmatmul((F.toarray() if sp.issparse(F) else F) * batch.weights[:, None]).T
+
+    def joined(self, form: Array, crossed: Array) -> Array:
+        """Return ΦᵀSΦ (w, w) from that of the graph and from FᵀΦ."""
+        out = form if self.core is None else form + crossed.T @ self.core @ crossed
+        return np.asarray((out + out.T) / 2)
+
+    def applied(self, Y: Array, crossed: Array, W: Array, batch: Batch) -> Array:
+        """Return the rows of SY (n, l) of a batch, with FᵀY = ``crossed`` W (c, l) from the sums."""
+        out = np.asarray(self.restricted(batch) @ Y)
+        if self.factors is not None:
+            out += batch.weights[:, None] * (self.factors[batch.rows] @ (self.core @ (crossed @ W)))
+        return out
+
 
 @dataclass(frozen=True)
 class Pairs(Sums):
@@ -284,9 +293,9 @@ class Pairs(Sums):
     ----------
     parts : pair of divided structures
         S_A, and S_B or, where this is a total that has S_A in it, the other part of it.
-    forms : pair of arrays of shape (w, w)
-        ΦᵀSΦ without the factors F of S.
-    crossed : pair of arrays of shape (c, w)
+    above, rest : arrays of shape (w, w)
+        ΦᵀSΦ of these, without the factors F of S.
+    crossed, crossed_rest : arrays of shape (c, w)
         FᵀΦ.
     n_components : int
     weight : float
@@ -295,10 +304,14 @@ class Pairs(Sums):
 
     """
 
+    _kept = ("above", "rest", "crossed", "crossed_rest", "weight", "seen", "first")
+
     parts: tuple[_Part, _Part]
-    forms: tuple[Any, Any]
-    crossed: tuple[Any, Any]
     n_components: int
+    above: Array = _NOTHING
+    rest: Array = _NOTHING
+    crossed: Array = _NOTHING
+    crossed_rest: Array = _NOTHING
     weight: float = 0.0
     seen: int = 0
     first: int = 0
@@ -308,49 +321,29 @@ class Pairs(Sums):
         """Nothing seen so far of a criterion bound to all samples."""
         below = quotient.below if quotient.rest is None else quotient.rest
         assert below is not None
-        return cls((_Part.of(quotient.above), _Part.of(below)), (0.0, 0.0), (0.0, 0.0), n_components)
+        return cls((_Part.of(quotient.above), _Part.of(below)), n_components)
 
     def added(self, rows: Rows, batch: Batch) -> Pairs:
         n = rows.shape[0]
         first, after = self.first or n, self.seen + n
         kept = (max(self.seen, first) / after) ** FORGETTING if self.seen else 0.0
-        forms, crossed = [], []
-        for part, form, cross in zip(self.parts, self.forms, self.crossed, strict=True):
-            forms.append(kept * form + rows.form(part.restricted(batch)))
-            new = 0.0
-            if part.factors is not None:
-                F = part.factors[batch.rows]
-                F = F.toarray() if sp.issparse(F) else F
-                new = rows.rmatmul(F * batch.weights[:, None]).T
-            crossed.append(kept * cross + new)
+        above, rest = (rows.form(part.restricted(batch)) for part in self.parts)
+        crossed, crossed_rest = (part.crossed(rows, batch) for part in self.parts)
         return dataclasses.replace(
             self,
-            forms=tuple(forms),
-            crossed=tuple(crossed),
+            above=kept * self.above + above,
+            rest=kept * self.rest + rest,
+            crossed=kept * self.crossed + crossed,
+            crossed_rest=kept * self.crossed_rest + crossed_rest,
             weight=kept * self.weight + 1.0,
             seen=after,
             first=first,
         )
 
-    def _sums(self) -> dict[str, Any]:
-        pairs = {f"{name}_{i}": getattr(self, name)[i] for name in ("forms", "crossed") for i in (0, 1)}
-        return pairs | {name: getattr(self, name) for name in ("weight", "seen", "first")}
-
-    def _with(self, sums: dict[str, Any]) -> Pairs:
-        pairs = {name: (sums.pop(f"{name}_0"), sums.pop(f"{name}_1")) for name in ("forms", "crossed")}
-        return dataclasses.replace(self, **pairs, **sums)
-
-    def _matrix(self, i: int) -> Array:
-        """Return A or the other part of A + B (w, w)."""
-        core, cross = self.parts[i].core, self.crossed[i] / self.weight
-        low = 0.0 if core is None else cross.T @ core @ cross
-        out = self.forms[i] / self.weight + low
-        return (out + out.T) / 2
-
     def solved(self, shrinkage: float) -> tuple[Array, Array]:
         """Return W (w, l) with Wᵀ(A + B)W = I, and Λ (l,)."""
-        A = self._matrix(0)
-        B = A + self._matrix(1)
+        A = self.parts[0].joined(self.above / self.weight, self.crossed / self.weight)
+        B = A + self.parts[1].joined(self.rest / self.weight, self.crossed_rest / self.weight)
         B[np.diag_indices_from(B)] += max(shrinkage * float(np.trace(B)) / len(B), np.finfo(float).tiny)
         W = ratio_trace(Numerator(None, None, A), B, min(self.n_components, len(A)))
         return W, np.einsum("ij,ij->j", W, A @ W)
@@ -358,21 +351,12 @@ class Pairs(Sums):
     def pull(self, solution: Any, rows: Rows, batch: Batch) -> Pull:
         W, values = solution
         Y = rows @ W
-        above, rest = (self._applied(i, Y, W, batch) for i in (0, 1))
+        means = self.crossed / self.weight, self.crossed_rest / self.weight
+        above, rest = (part.applied(Y, mean, W, batch) for part, mean in zip(self.parts, means, strict=True))
         left = (above + rest) * values - above
         bottom = float(np.vdot(Y, above + rest))
         explained = float(np.vdot(Y, above)) / bottom if bottom > 0 else float("nan")
         return Pull(left / max(len(Y), 1), W.T, explained)
-
-    def _applied(self, i: int, Y: Array, W: Array, batch: Batch) -> Array:
-        """Return the rows of SY: those of the batch, with FᵀY from the sums."""
-        part = self.parts[i]
-        out = part.restricted(batch) @ Y
-        if part.factors is not None:
-            assert part.core is not None
-            inner = part.core @ (self.crossed[i] / self.weight @ W)
-            out += batch.weights[:, None] * (part.factors[batch.rows] @ inner)
-        return np.asarray(out)
 
 
 # ── the learner ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -393,7 +377,7 @@ class State(NamedTuple):
         """Return all that a step depends on as named arrays, for a checkpoint."""
         solution = () if self.solution is None else self.solution
         held = {"dictionary": self.dictionary, "adam_mean": self.adam.mean, "adam_square": self.adam.square}
-        held["counts"] = np.array([self.adam.count, self.solved_at, self.explained, self.moved])
+        held["counts"] = np.array([self.adam.steps, self.solved_at, self.explained, self.moved])
         return held | self.sums.arrays() | {f"solution_{i}": part for i, part in enumerate(solution)}
 
     def restored(self, arrays: dict[str, Array]) -> State:

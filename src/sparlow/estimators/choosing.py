@@ -1,11 +1,10 @@
-"""What is left open is chosen on held-out samples: ridges, columns, whether steps help. Then all samples teach."""
+"""What is left open is decided on held-out samples: two ridges, further columns, whether steps help. Then all teach."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,19 @@ from ..dictionaries import distinct_rows
 from ..embedding import (
     FEW,
     FLAT,
-    LARGER,
     PAIRS,
     POOLED,
-    RIDGES_BESIDE,
     USUAL,
     WIDE,
     WORTH,
     Embedding,
     Ratio,
-    choose_ridges,
     nearest_right,
     surely,
 )
 from ..labels import Labels
 from ..messages import warn
 from ..parallel import Finishing
-from ..parts import working_memory
 from ..problem import check_codes
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
@@ -57,7 +52,6 @@ Array = NDArray[Any]
 
 _TRIAL = 3000  # labelled samples that choices are tried on
 _OF_EACH = 3  # of each class among them, where there are as many
-_LARGER = 20_000  # samples that further columns are tried on, where there are as many
 _MANY = 2000  # labelled samples from which on one part held out tells enough
 _DRAWS = 3  # parts that are held out of fewer
 _UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
@@ -86,14 +80,13 @@ def learn_model(
         choice = _chosen_before(checkpoint.chosen)
     else:
         trials = Trial.several(setup, samples, labels, rng, validation)
-        larger = functools.partial(trials[0].larger, samples, labels, rng) if trials and not validation else None
         try:
-            choice = _choose(setup, trials, larger, _usual(setup, labels)) if trials else _usual(setup, labels)
+            choice = _choose(setup, trials, _usual(setup, labels)) if trials else _usual(setup, labels)
         except KeyboardInterrupt:
             if not trials or trials[0].choice is None:
                 raise
             return {**trials[0].fitted(), "stop_reason_": "interrupted"}
-        del trials, larger
+        del trials
         if checkpoint is not None:
             checkpoint.chosen = _as_chosen(choice)
     learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
@@ -109,68 +102,46 @@ def _usual(setup: Setup, labels: Labels) -> Choice:
     return Choice(FEW if labels.few else USUAL)
 
 
-def _choose(setup: Setup, trials: list[Trial], larger: Callable[[], Trial | None] | None, usual: Choice) -> Choice:
-    """Return the choice: that of the start, or that after the steps where these are better by more than chance.
-
-    A ``larger`` trial, where there is one, says whether further columns help.
-    """
-    start, outcomes = _embedded_best(setup, trials, usual)
+def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
+    """Return the best choice at the first dictionary, or that after the steps if held-out samples are better then."""
+    best, outcomes = _best(setup, trials, usual)
     if setup.stopping is not None and setup.max_iter > 0:
         for trial in trials:
-            trial.choice = start
+            trial.choice = best
         moved = [trial.after_steps() for trial in trials]
-        end, after = _embedded_best(setup, moved, usual)
-        scores = {"start": float(outcomes.mean()), "end": float(after.mean())}
-        helped = surely(after - outcomes) if trials[0].truth.y is not None else scores["end"] > scores["start"]
-        start = dataclasses.replace(start, n_steps=0, held_out=scores)
-        if helped:
-            trials, start, outcomes = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=scores), after
-    if setup.whiten and setup.views.whole and all(trial.may_be_wide for trial in trials):
-        start = _columns(trials, larger() if larger and not start.n_steps else None, start, outcomes)
-    return trials[0].ended(start)
+        end, after = _best(setup, moved, usual)
+        held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
+        best = dataclasses.replace(best, n_steps=0, held_out=held_out)
+        if held_out["end"] > held_out["start"]:
+            trials, best = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=held_out)
+    return trials[0].ended(best)
 
 
-def _embedded_best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
-    """Return the usual choice with the best ridges at the dictionaries of the trials, and the outcomes with these."""
+def _best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
+    """Return the choice with the best ridges at the dictionaries of the trials, and the outcomes with these.
+
+    Ties go to the pair nearest to the usual one. Further columns must add a point, and more than chance.
+    """
+
+    def outcomes(choice: Choice) -> Array:
+        return _pooled(trials, [trial.outcomes(choice) for trial in trials])
+
     if not (setup.whiten and setup.views.whole):
-        return usual, _pooled(trials, [trial.outcomes(usual) for trial in trials])
-    pairs = [ridges for ridges in PAIRS if all(trial.has_room(ridges) for trial in trials)]
-    tried = [{ridges: trial.outcomes(Choice(ridges)) for ridges in pairs} for trial in trials]
-    found = {ridges: _pooled(trials, [outcomes[ridges] for outcomes in tried]) for ridges in pairs}
-    best = _beyond_the_grid(trials, found, choose_ridges(found, usual.ridges))
+        return usual, outcomes(usual)
+    room = {ridges: all(trial.has_room(ridges) for trial in trials) for ridges in (*PAIRS, FLAT)}
+    near = np.log10(np.minimum([pair for pair in PAIRS if room[pair]], 100.0)) - np.log10(usual.ridges)
+    ordered = [[pair for pair in PAIRS if room[pair]][i] for i in np.argsort(np.abs(near).sum(axis=1), kind="stable")]
+    found = {ridges: outcomes(Choice(ridges)) for ridges in ordered}
+    best = max(found, key=lambda ridges: float(found[ridges].mean()))
+    if not all(trial.may_be_wide for trial in trials):
+        return Choice(best), found[best]
+    options = [Choice(ridges, wide=True) for ridges in (best, *[FLAT] * room[FLAT])]
+    wide = [outcomes(option) for option in options]
+    most = int(np.argmax([right.mean() for right in wide]))
+    gains = wide[most] - found[best]
+    if surely(gains) and gains.mean() > WORTH:
+        return options[most], wide[most]
     return Choice(best), found[best]
-
-
-def _beyond_the_grid(
-    trials: list[Trial], found: dict[tuple[float, float], Array], chosen: tuple[float, float]
-) -> tuple[float, float]:
-    """Return the ridges chosen, or a larger one of the samples, where theirs is the largest tried and that is better.
-
-    ``found`` gets the outcomes of what is tried.
-    """
-    if chosen[1] != max(filter(np.isfinite, RIDGES_BESIDE)):
-        return chosen
-    more = [(chosen[0], ridge) for ridge in LARGER]
-    found |= {ridges: _pooled(trials, [trial.outcomes(Choice(ridges)) for trial in trials]) for ridges in more}
-    best = max(more, key=lambda ridges: float(found[ridges].mean()))
-    return best if surely(found[best] - found[chosen]) else chosen
-
-
-def _columns(trials: list[Trial], larger: Trial | None, start: Choice, narrow: Array) -> Choice:
-    """Return the choice with further columns, where these surely help; ``narrow`` has the outcomes without them.
-
-    Where fewer than 2000 samples judge, chance looks sure too often: further columns must add a point.
-    """
-    worth = WORTH
-    if larger is not None:
-        trials, narrow = [larger], _pooled([larger], [larger.outcomes(start)])
-        worth = WORTH if len(larger.rows) < _MANY else 0.0
-    room = all(trial.has_room(FLAT) for trial in trials)
-    options = [Choice(ridges, wide=True) for ridges in (start.ridges, *[FLAT] * room)]
-    wide = [_pooled(trials, [trial.outcomes(option) for trial in trials]) for option in options]
-    best = int(np.argmax([outcomes.mean() for outcomes in wide]))
-    gains = wide[best] - narrow
-    return options[best] if surely(gains) and gains.mean() > worth else start
 
 
 def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:
@@ -182,13 +153,10 @@ def _pooled(trials: list[Trial], outcomes: list[Array]) -> Array:
 
 
 class Trial:
-    """Learning from a part of the samples, ``taught`` of all, judged on the others, which are ``rows`` of all."""
+    """Learning from a part of the samples, judged on others, which are ``rows`` of all."""
 
-    def __init__(
-        self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array, taught: Array
-    ) -> None:
-        self.setup, self.rest, self.known, self.held, self.truth = setup, rest, known, held, truth
-        self.rows, self.taught = rows, taught
+    def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array) -> None:
+        self.setup, self.rest, self.known, self.held, self.truth, self.rows = setup, rest, known, held, truth, rows
         self.choice: Choice | None = None  # while steps are made
 
     @functools.cached_property
@@ -226,8 +194,7 @@ class Trial:
         if not open_:
             return []
         if validation is not None:
-            held = np.arange(len(validation[0]))
-            return [cls(setup, samples, labels, *validation, held, np.arange(len(samples)))]
+            return [cls(setup, samples, labels, *validation, np.arange(len(validation[0])))]
         fraction = (setup.stopping or EarlyStopping()).fraction
         obstacle = cls._obstacle(setup, len(samples), labels, fraction)
         if obstacle is not None:
@@ -275,27 +242,7 @@ class Trial:
         if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
             setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
         parts = part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held)
-        return cls(setup, *parts, rows[held], rows[rest])
-
-    def larger(self, samples: Samples, labels: Labels, rng: Any) -> Trial | None:
-        """Return a trial with many samples at the dictionary of this one, which is learned from few of them.
-
-        The more samples there are, the more further columns help: few samples do not tell. None where they are all.
-        """
-        n, y = len(samples), labels.y
-        if y is None or y.min() < 0 or n <= _TRIAL or not self.setup.whiten or not self.setup.views.whole:
-            return None
-        most = min(_LARGER, working_memory() // (8 * 8 * samples.shape[1]))
-        if most <= _TRIAL:
-            return None
-        others = rng.permutation(np.setdiff1d(np.arange(n), self.taught))[: most - len(self.taught)]
-        if np.bincount(y[others], minlength=int(y.max()) + 1).min() < 2:
-            return None
-        part = labels.take(others)
-        held = others[part.held_out(len(others), min(_TRIAL, n // 3) / len(others), rng)]
-        rest = np.union1d(self.taught, np.setdiff1d(others, held))
-        parts = samples.take(rest), labels.take(rest), samples.take(held), labels.take(held)
-        return Trial(self._at_first_dictionary(), *parts, held, rest)
+        return cls(setup, *parts, rows[held])
 
     def has_room(self, ridges: tuple[float, float]) -> bool:
         """Return whether the features that these ridges leave are as many as the components."""
@@ -332,7 +279,7 @@ class Trial:
         if learned.reason == "interrupted":
             raise KeyboardInterrupt
         setup = dataclasses.replace(self.setup, dictionary=learned.last.dictionary, n_atoms=None)
-        return Trial(setup, self.rest, self.known, self.held, self.truth, self.rows, self.taught)
+        return Trial(setup, self.rest, self.known, self.held, self.truth, self.rows)
 
     def fitted(self) -> dict[str, Any]:
         """Return the fitted attributes of the start, learned from the part."""

@@ -50,6 +50,7 @@ class Epochs:
             T, known = targets_of(labels, c)
             weights: Any = labels.weights
             if isinstance(setup.criterion, LDA):
+                assert labels.y is not None
                 weights = setup.criterion.sample_weights(labels.y, labels.weights)
             weights = known * (1.0 if weights is None else weights / weights.mean())
             classes = labels.targets is None

@@ -93,7 +93,7 @@ def _validation(
         raise ValueError("X_val and y_val come together, and are for criteria with labels: give both or neither.")
     X = validate_data(model, beside.X_val, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
     truth = labels_of_batch(criterion_named(model.criterion), X, beside.y_val, labels.classes, type(model).__name__)
-    known = np.flatnonzero(truth.known)
+    known = np.flatnonzero(np.asarray(truth.known))
     if not len(known):
         raise ValueError("y_val has no label: validation needs labelled samples.")
     return Samples(scaling(X[known]), prior, views, n_jobs=model.n_jobs), truth.take(known)
