@@ -17,7 +17,7 @@ from sparlow.defaults import default_n_atoms, default_prior
 from sparlow.dictionaries import LEARNERS, class_union, ksvd, learn_dictionary, omp, online, rls_dla, samples
 from sparlow.dictionaries.atoms import renew
 from sparlow.dictionaries.memory import Recursion, Sums
-from sparlow.dictionaries.pursuit import _pursue, _residual, _update
+from sparlow.dictionaries.pursuit import _residual, _update, pursue
 from sparlow.estimators import DictionaryLearner
 from sparlow.parallel import Threads
 from sparlow.priors import ElasticNet, KLDivergence
@@ -230,7 +230,7 @@ def test_error_never_rises_over_an_atom_update():
     X, _ = cases.planted(60, 6, 12, 3, noise=0.3)
     D = samples(X, 12, random_state=0)
     with Threads(1) as threads:
-        codes = _pursue(X, D, 3, threads)
+        codes = pursue(X, D, 3, threads)
         residual = _residual(X, D, codes, threads)
     errors = [np.sum(residual**2)]
     for j in range(12):

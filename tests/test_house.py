@@ -23,7 +23,7 @@ FLOORS = [
     ["messages", "checks"],
     ["_kernels", "parallel", "files", "labels"],
     ["neighbours", "priors", "regularizers", "manifolds", "tracequotient", "voting"],
-    ["graphs", "views", "derivative", "optimize"],
+    ["graphs", "views", "derivative", "optimize", "coders"],
     ["coding"],
     ["coded", "dictionaries"],
     ["parts", "criteria"],
