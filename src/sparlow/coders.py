@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from . import _kernels
 from .checks import check_array
-from .parallel import Threads, chunks
+from .parallel import Threads, chunks, frozen
 
 Array = NDArray[Any]
 
@@ -79,7 +80,7 @@ class SoftThreshold(DictionaryCoder):
         super().__init__(dictionary, n_jobs)
         if not 0 <= level < np.inf:
             raise ValueError(f"level must be zero or a positive number, got {level!r}.")
-        self.level, self.positive = float(level), positive
+        self.level, self.positive = float(level), bool(positive)
 
     def __repr__(self) -> str:
         r, m = self.dictionary.shape
@@ -101,14 +102,20 @@ class SoftThreshold(DictionaryCoder):
         X = self.checked(X)
         D = self.dictionary.astype(X.dtype, copy=False)
 
-        def code(rows: slice) -> sp.csr_array:
-            z = X[rows] @ D.T
-            kept = z > self.level if self.positive else np.abs(z) > self.level
-            samples, atoms = np.nonzero(kept)
-            values = z[samples, atoms]
-            values -= np.copysign(X.dtype.type(self.level), values)
-            indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-            return sp.csr_array((values, atoms, indptr), shape=z.shape)
+        def code(rows: slice) -> tuple[Array, Array, Array]:
+            z = np.ascontiguousarray(X[rows] @ D.T)
+            counts, indices, data = (
+                np.empty(len(z), np.int64),
+                np.empty(z.size + 1, np.int32),
+                np.empty(z.size + 1, z.dtype),
+            )
+            nnz = _kernels.shrink(*frozen(z), z.dtype.type(self.level), self.positive, counts, indices, data)
+            return counts, indices[:nnz].copy(), data[:nnz].copy()
 
         with Threads(self.n_jobs) as threads:
-            return sp.csr_array(sp.vstack(list(threads.map(code, chunks(X.shape[0], max(D.shape)))), "csr"))
+            results = list(threads.map(code, chunks(X.shape[0], max(D.shape))))
+        counts, indices, data = map(np.concatenate, zip(*results, strict=True))
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        codes = sp.csr_array((data, indices, indptr), shape=(X.shape[0], len(D)))
+        codes.has_canonical_format = True
+        return codes

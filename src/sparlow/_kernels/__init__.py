@@ -27,7 +27,7 @@ from .general import ADD_LIMIT
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
-from .projection import form_values, project
+from .projection import form_values, project, shrink
 from .pullback import factored_entries, residual_products, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
 from .scattering import LANES, scatter
@@ -68,6 +68,7 @@ __all__ = [
     "residual_products",
     "root_and_scale",
     "scatter",
+    "shrink",
     "signed_roots",
     "smooth",
     "solve_supports",

@@ -1,4 +1,4 @@
-"""Features times a matrix, and quadratic forms, row by row."""
+"""Features times a matrix, quadratic forms and thresholds, row by row."""
 
 import numpy as np
 
@@ -37,3 +37,18 @@ def form_values(P, forms, out):
             for a in range(p.shape[0]):
                 total += p[a] * dot(forms[k, a], p)
             out[i, k] = total
+
+
+@kernel
+def shrink(z, level, positive, counts, indices, data):
+    """Store what a soft threshold leaves of the rows of z (n, r), and return how many numbers these are."""
+    nnz = 0
+    for i in range(z.shape[0]):
+        first = nnz
+        for j in range(z.shape[1]):
+            value = z[i, j]
+            rest = (-value if value < 0 and not positive else value) - level
+            indices[nnz], data[nnz] = j, rest if value > 0 else -rest
+            nnz += rest > 0
+        counts[i] = nnz - first
+    return nnz
