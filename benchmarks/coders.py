@@ -3,9 +3,9 @@
     python -m benchmarks.coders [--plot docs/images/coders.png]
 
 Atoms are those of K-SVD on 2000 training samples of unit norm, the same for all coders. A ridge classifier reads the
-codes; its penalty is chosen on training samples. All are of single precision. Microseconds are those of the processor for one test sample in a batch
-of 1000, on one thread, the median of five turns in which the coders take part one after the other. Rows are in
-benchmarks/results/coders.jsonl.
+codes; its penalty is chosen on training samples. All are of single precision. Microseconds are those of the processor
+for one test sample in a batch of 1000, on one thread, the median of five turns in which the coders take part one after
+the other. Rows are in benchmarks/results/coders.jsonl.
 """
 
 import argparse
@@ -78,7 +78,8 @@ def plot(rows: list[dict], path: str) -> None:
                 (row["microseconds"], row["accuracy"]) for row in rows if (row["set"], row["coder"]) == (name, kind)
             ]
             axis.plot(*zip(*points, strict=True), "o-", color=colour, label=kind)
-        axis.set(title=title, xscale="log", xlabel="µs per sample")
+        best = max(row["accuracy"] for row in rows if row["set"] == name)
+        axis.set(title=title, xlim=(0, None), ylim=(best - 16, best + 1), xlabel="µs per sample")
     axes[0].set_ylabel("accuracy (%)")
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=110)
