@@ -43,7 +43,7 @@ MOVE = 0.02  # the distance that atoms move in the first steps
 FORGETTING = 2.0  # the i-th of N samples counts (i/N) to this power
 WARM = 2.0  # samples that the sums need before the first step, for each feature
 RENEWED = 0.5  # samples, for each feature, after which W is solved anew
-_NOTHING = np.zeros(())  # the sum over no batch
+_NOTHING: Any = 0.0  # the sum over no batch
 
 
 class Adam(NamedTuple):
@@ -265,7 +265,7 @@ class _Part(NamedTuple):
         inner = inner * (self.edges / max(float(abs(inner).sum()), 1e-300))
         return Structure(diagonal - np.asarray(inner.sum(axis=1)).ravel(), inner)
 
-    def crossed(self, rows: Rows, batch: Batch) -> Array:
+    def crossed(self, rows: Rows, batch: Batch) -> Any:
         """Return FᵀΦ (c, w) of a batch, 0 where there are no factors."""
         if self.factors is None:
             return _NOTHING
@@ -308,10 +308,10 @@ class Pairs(Sums):
 
     parts: tuple[_Part, _Part]
     n_components: int
-    above: Array = _NOTHING
-    rest: Array = _NOTHING
-    crossed: Array = _NOTHING
-    crossed_rest: Array = _NOTHING
+    above: Any = _NOTHING
+    rest: Any = _NOTHING
+    crossed: Any = _NOTHING
+    crossed_rest: Any = _NOTHING
     weight: float = 0.0
     seen: int = 0
     first: int = 0
