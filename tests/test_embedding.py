@@ -1,4 +1,4 @@
-"""The embedding: ratio trace of codes beside samples, by other means; votes of neighbours by loops."""
+"""The embedding: ratio trace of codes beside samples, by other means."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from sparlow.embedding import (
     USUAL,
     WIDE,
     Embedding,
-    Neighbours,
     Ratio,
     block_weights,
     choose_ridges,
@@ -358,62 +357,6 @@ def test_nearest_right_is_the_mean_over_distance_and_angle():
     np.testing.assert_array_equal(nearest_right(train, y, test, truth), (near.astype(float) + angle) / 2)
     near = KNeighborsClassifier(1).fit(train[:, :1], y).predict(test[:, :1]) == truth  # angles would be two only
     np.testing.assert_array_equal(nearest_right(train[:, :1], y, test[:, :1], truth), near.astype(float))
-
-
-# ── votes of neighbours ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_shares_are_votes_of_the_nearest_fifty_from_their_definition():
-    rng = np.random.default_rng(0)
-    points, labels, new = rng.standard_normal((80, 3)), np.arange(80) % 3, rng.standard_normal((7, 3))
-    found = Neighbours(points, labels, 0.7, 0.01).probabilities(new)
-    priors = np.bincount(labels) / 80
-    for row, shares in zip(new, found, strict=True):
-        squares = np.sum((points - row) ** 2, axis=1)
-        votes = 0.01 * priors
-        for i in np.argsort(squares)[:50]:
-            votes[labels[i]] += np.exp(-0.7 * (squares[i] - squares.min()))
-        np.testing.assert_allclose(shares, votes / votes.sum(), rtol=1e-9)
-
-
-def test_many_points_are_not_copied_and_vote_as_few_do():
-    rng = np.random.RandomState(0)
-    labels = rng.randint(3, size=20_000)
-    points = (rng.standard_normal((20_000, 5)) + 2 * np.eye(5)[labels]).astype(np.float32)
-    many = Neighbours.among(points, labels, 0.7, 0.01)
-    assert np.shares_memory(many.points, points)
-    exact = Neighbours(points.astype(float), labels, 0.7, 0.01)
-    np.testing.assert_allclose(many.probabilities(points[:50] + 0.1), exact.probabilities(points[:50] + 0.1), atol=1e-4)
-
-
-def test_sharp_votes_are_those_of_the_nearest_neighbour():
-    rng = np.random.default_rng(0)
-    points, labels, new = rng.standard_normal((80, 3)), np.arange(80) % 3, rng.standard_normal((50, 3))
-    found = Neighbours(points, labels, 1e6, 1e-4).probabilities(new).argmax(axis=1)
-    np.testing.assert_array_equal(found, KNeighborsClassifier(1).fit(points, labels).predict(new))
-
-
-def test_bandwidth_and_floor_are_of_the_smallest_loss_of_left_out_samples():
-    """No other pair that is tried has a smaller loss; points are not their own neighbours."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(60) % 3
-    points = np.eye(3)[labels] + 0.6 * rng.standard_normal((60, 3))
-    chosen = Neighbours.of(points, labels)
-
-    def loss(beta, floor):
-        others = [np.arange(60) != i for i in range(60)]
-        shares = np.array([
-            Neighbours(points, labels, beta, floor)._shares(
-                *Neighbours(points[keep], labels[keep], beta, floor)._nearest(points[i : i + 1])
-            )[0]
-            for i, keep in enumerate(others)
-        ])  # fmt: skip
-        return -np.mean(np.log(shares[np.arange(60), labels]))
-
-    best = loss(chosen.beta, chosen.floor)
-    assert best < np.log(3)
-    for factor in (0.01, 100):
-        assert best <= loss(chosen.beta * factor, chosen.floor) + 1e-9
 
 
 def test_new_samples_are_judged_by_their_own_neighbours(fitted):

@@ -7,7 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from sparlow import SparLow, export
 from sparlow.export import to_parquet, to_projector
+from sparlow.views import Shifts
+from tests import cases
 
 rng = np.random.default_rng(0)
 Z = rng.normal(size=(5, 3))
@@ -59,3 +62,16 @@ def test_what_does_not_fit_is_refused(arguments, options, said, tmp_path):
     with pytest.raises(ValueError, match=said):
         to_projector(tmp_path, *arguments, **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_arrays_are_those_of_the_path_and_of_models_that_have_one():
+    X, y, _ = cases.labelled(60, 12, 20)
+    model = SparLow("lda", n_atoms=20, max_iter=0, random_state=0).fit(X, y)
+    found = export.arrays(model)
+    assert all(isinstance(array, np.ndarray) for array in found.values())
+    np.testing.assert_array_equal(found["dictionary"], model.dictionary_)
+    features = np.hstack([model.encode(X).toarray() * found["weights"][0], cases.unit(X) * found["weights"][1]])
+    kept = np.repeat(found["weights"] > 0, (20, 12))
+    np.testing.assert_allclose(features[:, kept] @ found["projection"] - found["centre"], model.transform(X), atol=1e-9)
+    with pytest.raises(ValueError, match="without views"):
+        export.arrays(SparLow("lda", n_atoms=20, max_iter=0, views=Shifts(1, (3, 4))).fit(X, y))

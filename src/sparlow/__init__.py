@@ -5,13 +5,25 @@ from typing import Any
 
 from .coding import Coder, encode, objective, optimality_gap, pullback
 from .copies import Copies
+from .dictionaries import omp
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .models import load, save
 from .tracequotient import trace_ratio
 
 __version__ = "0.2.0"
 
-_ROOMS = ("classifiers", "criteria", "explanations", "export", "images", "plots", "priors", "solvers", "views")
+_ROOMS = (
+    "classifiers",
+    "coders",
+    "criteria",
+    "explanations",
+    "export",
+    "images",
+    "plots",
+    "priors",
+    "solvers",
+    "views",
+)
 
 __all__ = [
     "Coder",
@@ -22,6 +34,7 @@ __all__ = [
     "encode",
     "load",
     "objective",
+    "omp",
     "optimality_gap",
     "pullback",
     "save",

@@ -49,6 +49,23 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
     return validation.validate_data(estimator, X, y, **options)
 
 
+def new_samples(estimator: Any, X: Any, dtypes: Any) -> Any:
+    """Check samples for a fitted estimator; rows that are sound as they stand take a few microseconds."""
+    if (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in dtypes
+        and X.flags.c_contiguous
+        and X.shape[0] > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and np.isfinite(X).all()
+    ):
+        return X
+    validation.check_is_fitted(estimator)
+    return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, order="C", reset=False)
+
+
 def refuse_unsound(X: Any, name: str) -> None:
     """Refuse masked entries, and sparse matrices with indices beyond their shape: one pass over the indices."""
     if np.ma.is_masked(X):

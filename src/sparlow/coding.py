@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _kernels
-from .checks import check_array, refuse_unsound
+from .checks import refuse_unsound
+from .coders import DictionaryCoder
 from .derivative import (
     Atoms,
     dense_chunk,
@@ -37,12 +38,10 @@ from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
 
-_FLOATS = [np.float64, np.float32]
 _MOST = 2048  # samples that are coded at once
-_UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 
 
-class Coder:
+class Coder(DictionaryCoder):
     """Code samples with one dictionary and one prior.
 
     The Gram matrix of the atoms and all checks of dictionary and prior are made once, so that coding one sample costs
@@ -73,14 +72,13 @@ class Coder:
     def __init__(
         self, dictionary: ArrayLike, prior: Prior, *, tol: float | None = None, n_jobs: int | None = None
     ) -> None:
-        self.dictionary: Array = check_array(dictionary, dtype=_FLOATS, order="C", input_name="dictionary")
-        _check_atoms(self.dictionary)
+        super().__init__(dictionary, n_jobs)
         self.prior = _check_prior(prior)
         self.tol = _check_tol(tol)
-        self.n_jobs = n_jobs
         self._numbers = _prior_numbers(prior, len(self.dictionary))
         self._constant_curvature = prior.constant_curvature(len(self.dictionary))
         self._atoms: dict[str, Atoms] = {}
+        self._arguments: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         r, m = self.dictionary.shape
@@ -101,7 +99,7 @@ class Coder:
         codes : csr_array of shape (n, r)
 
         """
-        X = self._checked(X)
+        X = self.checked(X)
         shape = X.shape[0], len(self.dictionary)
         return self.codes(X, None if start is None else _check_start(start, shape, X.dtype, self.prior))
 
@@ -122,7 +120,7 @@ class Coder:
         gradient : array of shape (r, m)
 
         """
-        X = self._checked(X)
+        X = self.checked(X)
         codes = _csr(codes, "codes", (X.shape[0], len(self.dictionary)), X.dtype)
         if np.any(_infeasible(self.prior, codes)):
             raise ValueError(
@@ -139,18 +137,15 @@ class Coder:
     def codes(self, X: Any, start: sp.csr_array | None = None, n_jobs: int | None = None) -> sp.csr_array:
         """Encode samples that are known to be sound: finite, C-ordered or CSR, of float64 or float32."""
         n, r = X.shape[0], len(self.dictionary)
-        atoms = self._bound(X.dtype)
-        parameters, low, high, dense = self._numbers
-        narrowest = float(np.min(high - low))
+        atoms, tol = self._bound(X.dtype), self.tol or _usual_tol(X.dtype)
         constant = self._constant_curvature
-        common = (
-            *frozen(low, high),
-            *self.prior.compiled(),
-            parameters,
-            None if constant is None else frozen(constant)[0],
-        )
-        add_limit = r if dense else _kernels.ADD_LIMIT
-        tol = self.tol or _usual_tol(X.dtype)
+        if not self._arguments:
+            parameters, low, high, dense = self._numbers
+            curvature = None if constant is None else frozen(constant)[0]
+            limit = r if dense else _kernels.ADD_LIMIT
+            common = (*frozen(low, high), *self.prior.compiled(), parameters, curvature)
+            self._arguments = common, float(np.min(high - low)), limit
+        common, narrowest, add_limit = self._arguments
 
         def code(rows: slice) -> tuple[Array, Array, Array, Array]:
             x = dense_chunk(X, rows, atoms.D)
@@ -171,10 +166,11 @@ class Coder:
         else:
             with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
                 results = list(threads.map(code, parts))
-        counts, indices, data, gaps = (np.concatenate(part) for part in zip(*results, strict=True))
-        if not np.all(np.isfinite(data)):
+        counts, indices, data, gaps = map(np.concatenate, zip(*results, strict=True)) if n > 1 else results[0]
+        if not np.isfinite(data).all():
             raise ValueError("The codes of some samples overflowed: scale X, or give ElasticNet a larger l2.")
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32 if len(data) < 2**31 else np.int64)
+        indptr = np.zeros(n + 1, np.int32 if len(data) < 2**31 else np.int64)
+        np.cumsum(counts, out=indptr[1:])
         codes = sp.csr_array((data, indices.astype(indptr.dtype, copy=False), indptr), shape=(n, r))
         codes.has_canonical_format = True  # the kernel stores them sorted
         unknown = np.flatnonzero(np.isinf(gaps))  # the kernel gave up before it had seen all atoms
@@ -204,17 +200,6 @@ class Coder:
             totals[rows] += 0.5 * np.einsum("ij,ij->i", residual, residual)
         return np.where(_infeasible(self.prior, codes), np.inf, totals)
 
-    def _checked(self, X: Any) -> Any:
-        """Check samples, and that they have as many features as the atoms."""
-        X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
-        if sp.issparse(X):
-            X = sp.csr_array(X)
-        if X.shape[1] != self.dictionary.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."
-            )
-        return X
-
     def _bound(self, dtype: np.dtype[Any]) -> Atoms:
         """Return the atoms and their Gram matrix in the precision of the samples."""
         found = self._atoms.get(dtype.str)
@@ -223,7 +208,7 @@ class Coder:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_atoms": {}}  # computed again where it is wanted
+        return {**vars(self), "_atoms": {}, "_arguments": ()}  # computed again where they are wanted
 
 
 def encode(
@@ -343,7 +328,7 @@ def objective(
 ) -> Array:
     """Return ½‖x − φD‖² + Σⱼ g(φⱼ) of each sample, shape (n,)."""
     coder = Coder(dictionary, prior)
-    X = coder._checked(X)
+    X = coder.checked(X)
     return coder.costs(X, _csr(codes, "codes", (X.shape[0], len(coder.dictionary)), X.dtype))
 
 
@@ -355,7 +340,7 @@ def optimality_gap(
     It is free of scale, zero for exact codes, and computed from the definition, independent of the solver.
     """
     coder = Coder(dictionary, prior)
-    X = coder._checked(X)
+    X = coder.checked(X)
     D = coder.dictionary.astype(X.dtype, copy=False)
     n, r = X.shape[0], D.shape[0]
     codes = _csr(codes, "codes", (n, r), D.dtype)
@@ -375,18 +360,6 @@ def optimality_gap(
 
 
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_atoms(D: Array) -> None:
-    """Refuse atoms that have not unit norm."""
-    norms = np.linalg.norm(D, axis=1)
-    wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
-    if len(wrong):
-        j = wrong[0]
-        raise ValueError(
-            f"Atoms must have unit norm, but {len(wrong)} of {len(D)} have not (the first is atom {j}, norm "
-            f"{norms[j]:.3g}). Remove atoms of zero norm, then divide: D / numpy.linalg.norm(D, axis=1, keepdims=True)."
-        )
 
 
 def _check_prior(prior: Prior) -> Prior:

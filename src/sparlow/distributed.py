@@ -358,7 +358,7 @@ def by_blocks(function: Callable[[Any], Any], X: Any) -> Any:
     model = copy.copy(function.__self__)  # type: ignore[attr-defined]
     name = function.__name__
     one = getattr(model, name)(np.ones((1, X.shape[1]), X.dtype))
-    slim = model.without_training() if name in ("transform", "encode", "_embedding_of") else model
+    slim = model.without_training()
     chunks = (X.chunks[0], *((width,) for width in one.shape[1:]))
     drop = 1 if one.ndim == 1 else None
     return X.map_blocks(_Called(slim, name, one[:0]), dtype=one.dtype, chunks=chunks, drop_axis=drop, meta=one[:0])

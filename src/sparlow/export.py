@@ -1,4 +1,4 @@
-"""Write embeddings for other programs: parquet for embedding-atlas, and files for TensorBoard's projector."""
+"""For other programs: embeddings as files for embedding-atlas and TensorBoard's projector, models as plain arrays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,59 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from .estimators import SparLow
 from .files import replacing
+from .priors import ElasticNet
 
 Array = NDArray[Any]
 
-__all__ = ["to_parquet", "to_projector"]
+__all__ = ["arrays", "to_parquet", "to_projector"]
+
+
+def arrays(model: SparLow) -> dict[str, Array]:
+    """Return all numbers on the path from a sample to its answer as plain arrays.
+
+    The page "Serving" has the path in NumPy.
+
+    Parameters
+    ----------
+    model : SparLow
+        Fitted, with an elastic net and without views.
+
+    Returns
+    -------
+    arrays : dict of arrays
+        ``means``, ``scales`` (empty where samples are scaled to unit norm), ``dictionary``, ``l1``, ``l2``,
+        ``positive``, ``weights`` (α, γ), ``projection``, ``forms`` (empty unless quadratic), ``centre``; for classes
+        also ``classes``, ``points``, ``labels``, ``counts``, ``class_means``, ``shares``, ``angle``, ``beta``,
+        ``gamma``, ``weight``. ``numpy.savez`` keeps them.
+
+    """
+    check_is_fitted(model)
+    prior = model.prior_
+    if model.views is not None or not isinstance(prior, ElasticNet):
+        raise ValueError("Models as plain arrays are those with an elastic net and without views.")
+    none, voters = np.empty(0), model._voters
+    found: dict[str, Any] = {
+        "means": none if model.column_means_ is None else model.column_means_,
+        "scales": none if model.column_scales_ is None else model.column_scales_,
+        "dictionary": model.dictionary_,
+        "l1": prior.l1,
+        "l2": prior.l2,
+        "positive": prior.positive,
+        "weights": model.weights_,
+        "projection": model.projection_,
+        "forms": none if model.forms_ is None else model.forms_,
+        "centre": model._centre,
+    }
+    if voters is not None:
+        angle, _, gamma, weight = voters.rule
+        found |= {"classes": model.classes_, "points": voters.points, "labels": voters.labels}
+        found |= {"counts": voters.weights, "class_means": voters.means, "shares": voters.shares}
+        found |= {"angle": angle, "beta": voters.beta, "gamma": gamma, "weight": weight}
+    return {name: np.asarray(value) for name, value in found.items()}
 
 
 def _checked(

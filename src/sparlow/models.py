@@ -38,6 +38,7 @@ from .messages import warn
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
+from .voting import MOST, Rule, Voters, drawn
 
 Array = NDArray[Any]
 
@@ -54,6 +55,8 @@ TRUSTED = (
     Patches,
     Solver,
     EarlyStopping,
+    Rule,
+    Voters,
     *dict.fromkeys(CRITERIA.values()),
 )
 # what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it
@@ -140,7 +143,7 @@ def skops_io() -> Any:
     return skops.io
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str], *, training: bool = False) -> None:
     """Save a fitted model.
 
     The file is written under another name first, so an earlier one stays until the new one is complete. It holds a
@@ -154,6 +157,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         pipeline are these and most of scikit-learn's; a warning names those that :func:`load` must be told to trust.
     path : path
         The file to write; ``.sparlow`` is the usual ending.
+    training : bool, default=False
+        Keep the embedding of all training samples. Otherwise the file holds that of at most about 2048, drawn evenly
+        from the classes; ``predict`` does not need them.
+
+    Notes
+    -----
+    Matrices are kept in single precision.
 
     """
     held = model if isinstance(model, ModelFile) else ModelFile(model)
@@ -161,6 +171,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         best = " Save its best_estimator_." if hasattr(held.model, "best_estimator_") else ""
         raise TypeError(f"model must be {_SAVABLE}, got {type(held.model).__name__}.{best}")
     _check_fitted(held.model)
+    if not training:
+        held = _with_few(held)
     held = dataclasses.replace(held, model=_portable(held.model), version=VERSION)
     content = {"format": FORMAT, **{part.name: getattr(held, part.name) for part in dataclasses.fields(held)}}
     path = pathlib.Path(path)
@@ -174,11 +186,50 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         warn(f"{path} holds types that load must be told to trust, by trusted=[...]: {', '.join(untrusted)}.")
 
 
+def _with_few(held: ModelFile) -> ModelFile:
+    """Return a model file with the embedding of a few training samples, and what is known of these."""
+    step, n = _projector_in(held.model), 0
+    if step is None or (n := len(step.embedding_)) <= MOST:
+        return held
+    rows = drawn(step._training.y if held.labels is None or len(held.labels) != n else held.labels, n)
+    labels = held.labels[rows] if held.labels is not None and len(held.labels) == n else held.labels
+    names = held.data.get("names", range(n))
+    data = {**held.data, "names": [names[row] for row in rows.tolist()]} if held.data else held.data
+    return dataclasses.replace(
+        held, model=_replaced(held.model, step, step.with_training(rows)), labels=labels, data=data
+    )
+
+
+def _projector_in(model: Any) -> Any:
+    """Return the estimator of embeddings in a model or a pipeline, None where there is none."""
+    if isinstance(model, (SparLow, TraceQuotient)):
+        return model
+    found = (_projector_in(step) for _, step in getattr(model, "steps", ()))
+    return next((step for step in found if step is not None), None)
+
+
+def _replaced(model: Any, step: Any, other: Any) -> Any:
+    """Return a model with one of its steps replaced."""
+    if model is step:
+        return other
+    if hasattr(model, "steps"):
+        model = copy.copy(model)
+        model.steps = [(name, _replaced(part, step, other)) for name, part in model.steps]
+    return model
+
+
 def _portable(model: Any) -> Any:
-    """Return a copy without what belongs to one run or machine: callbacks, streams, caches and files; of steps too."""
+    """Return a copy without what belongs to one run or machine: callbacks, streams, caches and files; of steps too.
+
+    Fitted matrices of the library are rounded to single precision.
+    """
     if not isinstance(model, BaseEstimator):
         return model  # "passthrough"
     model = copy.copy(model)
+    if type(model).__module__.partition(".")[0] == __package__:
+        for name, value in vars(model).items():
+            if name[0] == "_" or name[-1] == "_":
+                vars(model)[name] = _rounded(value)
     for name in ("_skl_callbacks", "_stream"):
         vars(model).pop(name, None)
     if isinstance(getattr(model, "solver", None), Solver):
@@ -190,6 +241,14 @@ def _portable(model: Any) -> Any:
         if hasattr(model, name):
             setattr(model, name, [(label, _portable(step)) for label, step in getattr(model, name)])
     return model
+
+
+def _rounded(value: Any) -> Any:
+    """Return a matrix of doubles, or the voters of a model, in single precision; anything else as it is."""
+    if isinstance(value, Voters):
+        return dataclasses.replace(value, points=_rounded(value.points), means=_rounded(value.means))
+    doubles = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 1
+    return value.astype(np.float32) if doubles else value
 
 
 def _check_fitted(model: Any) -> None:

@@ -10,7 +10,8 @@ columns divided by √n_c, and the ridge λ = 0.03 tr(K)/n,
 
 the scatter within classes plus the ridge is one in all directions, as for the whitened embedding. Since k is a square,
 Σᵢ Aᵢₖ k(x, xᵢ) is the quadratic form M_k = Σᵢ Aᵢₖ VᵀφᵢφᵢᵀV: no training sample is kept. V is a basis of the leading
-directions of the features of at most 3000 samples.
+directions of the features of at most 3000 samples. Of these the model keeps 256 combinations: with C the second moments
+of Vᵀφ, the leading directions of Σ_k (C^½M_kC^½)², which hold nearly all that the forms tell of such samples.
 
 Above 10 000 samples the regression S is made in k parts of equal size and averaged, so that cost and memory are linear
 in the number of samples. The ridge of a part is λ/k, so that it weighs on the mean over samples as that of all of them
@@ -29,14 +30,16 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import gen_batches
 
-from .embedding import Neighbours, nearest_right
+from .embedding import nearest_right
 from .parallel import Threads
 from .rows import Features, Rows
+from .voting import Rule, best_rule
 
 Array = NDArray[Any]
 
 SHARES = {1: 0.1, 2: 0.03}  # ridge by order, in multiples of the variance of one sample
-DIRECTIONS = 800  # leading directions of the features
+DIRECTIONS = 800  # leading directions of the features, and …
+KEPT = 256  # … combinations of them that the forms keep
 _MOST = 10_000  # samples of one kernel matrix where it is the only one, and …
 _PART = 8000  # … where there are several
 _TRIED = 3000  # samples that the order is chosen on, and that the leading directions are those of
@@ -129,7 +132,25 @@ def fit_quadratic(coded: Features, y: Array, n_components: int, seed: int, basis
         largest = np.argmax(np.abs(turn), axis=0)
         turn *= np.where(turn[largest, np.arange(turn.shape[1])] < 0, -1.0, 1.0)
         M = np.tensordot(turn.T, forms, axes=1).astype(np.float32)
+        if len(M[0]) > KEPT:
+            within, M = _kept(M, P)
+            basis, P = basis @ within, P @ within
         return Quadratic(basis, M, values_of(M, P).mean(axis=0))
+
+
+def _kept(M: Array, P: Array) -> tuple[Array, Array]:
+    """Return the combinations (p, k) of directions that the forms keep, and the forms in them."""
+    values, E = np.linalg.eigh((P.T @ P).astype(float) / len(P))
+    values = np.sqrt(np.maximum(values, np.finfo(P.dtype).eps * values[-1]))
+    root = ((E * values) @ E.T).astype(M.dtype)
+    total = np.zeros(root.shape)
+    for k, form in enumerate(M):
+        M[k] = root @ form @ root
+        total += M[k] @ M[k]
+    leading = np.linalg.eigh(total)[1][:, ::-1][:, :KEPT]
+    within = (E / values) @ (E.T @ leading)
+    leading = leading.astype(M.dtype)
+    return within.astype(M.dtype), np.array([leading.T @ form @ leading for form in M])
 
 
 def _indicators(y: Array) -> Array:
@@ -186,7 +207,7 @@ class Order:
     """The order of the embedding, how neighbours vote in it, and the basis that it was chosen in."""
 
     order: int = 1
-    votes: tuple[float, float] | None = None
+    votes: Rule | None = None
     basis: Array | None = None
 
 
@@ -222,8 +243,7 @@ def better_order(coded: Features, y: Array, seed: int) -> Order:
                 centre = own.mean(axis=0)
                 ours, theirs = (own - centre) @ turn, (cross - centre) @ turn
                 right[order] += nearest_right(ours, y[train], theirs, y[held]).sum()
-                found = Neighbours.of(ours, y[train], theirs, y[held])
-                votes[order] = found.beta, found.floor
+                votes[order] = best_rule(ours, y[train], theirs, y[held])
                 truth = np.eye(Y.shape[1])[y[held]] / np.sqrt(np.bincount(y[train], minlength=Y.shape[1]))
                 error[order] += float(np.sum((truth - truth.mean(axis=0) - (cross - centre)) ** 2))
     tie = abs(right[2] - right[1]) <= 1

@@ -74,13 +74,14 @@ class Views(ABC):
         bound = self.bound(X.shape[1], unit)
         if not self.contrast:
             return bound
-        raw = dataclasses.replace(bound, unit=False).cut(_some_of(X)).astype(float)
+        bound = dataclasses.replace(bound, unit=False)
+        raw = bound.cut(_some_of(X)).astype(float)
         raw -= raw.mean(axis=1, keepdims=True)
         typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
         if not typical > 0:
             name = type(self).__name__
             raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
-        return self.bound(X.shape[1], unit, self.contrast * typical)
+        return dataclasses.replace(bound, epsilon=self.contrast * typical)
 
     def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
         """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""

@@ -27,6 +27,7 @@ from .general import ADD_LIMIT
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
+from .projection import form_values, project, shrink
 from .pullback import factored_entries, residual_products, solve_supports, transposed_products
 from .scalars import compile_scalar, map_scalar, wright_omega
 from .scattering import LANES, scatter
@@ -48,6 +49,7 @@ __all__ = [
     "encode_chunk",
     "factored_entries",
     "fisher_sums",
+    "form_values",
     "intersections",
     "judge",
     "keep_nearest",
@@ -59,12 +61,14 @@ __all__ = [
     "pool_max",
     "pool_sum",
     "posteriors",
+    "project",
     "pull_codes",
     "pull_features",
     "pursue_chunk",
     "residual_products",
     "root_and_scale",
     "scatter",
+    "shrink",
     "signed_roots",
     "smooth",
     "solve_supports",

@@ -20,6 +20,9 @@ of ∂g(0) or equal to others, the path is repeated from zero on the atoms that 
 the residual, and so these atoms, are the same for all optimal codes.
 """
 
+import threading
+from typing import Any
+
 import numpy as np
 
 from .algebra import euclidean
@@ -428,19 +431,38 @@ def encode_quadratic(X, C, D, G, G_screen, low, high, curv, start_indptr, start_
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample, which is
     infinite where the sample is left to the general method; what is stored for it is a start.
     """
-    r, (room, long) = len(D), (min(len(D), _ROOM) + 1, padded(min(len(D), _ROOM) + 2))
-    rows = aligned((room, long), C.dtype)
+    room = min(len(D), _ROOM) + 1
+    shapes = len(D), C.shape[1], X.shape[1], C.dtype, X.dtype
+    if _own.shapes != shapes:
+        _own.shapes, _own.arrays = shapes, _work_arrays(room, *shapes)
+    rows, *arrays = _own.arrays
     table = rows.view()
     table.flags.writeable = False
-    z, near = aligned((3, C.shape[1]), C.dtype), aligned((3, long), C.dtype)
-    work, ints = aligned((7, long)), aligned((4, long), np.uint32)
-    inverse, A = aligned((room, long)), aligned((room, 2 * long))
     most = len(X) * min(LONG, room) + len(start_data)
     counts, indices = np.empty(len(X), np.int64), np.empty(most, np.int32)
     data, gaps = np.empty(most, X.dtype), np.empty(len(X))
     nnz = encode_samples(
         X, C, D, G, G_screen, low, high, curv, start_indptr, start_indices, start_data, rows, table,
-        min(LONG, room - 1), z, near, work, ints, np.zeros(r + 1, np.uint32), np.zeros(long, np.uint32), inverse, A,
-        aligned(padded(X.shape[1]), X.dtype), counts, indices, data, gaps,
+        min(LONG, room - 1), *arrays, counts, indices, data, gaps,
     )  # fmt: skip
     return counts, indices[:nnz].copy(), data[:nnz].copy(), gaps
+
+
+class _Own(threading.local):
+    """Work arrays of a thread, kept from one call to the next: to make them takes longer than to code a sample."""
+
+    shapes: Any = None
+    arrays: Any = ()
+
+
+_own = _Own()
+
+
+def _work_arrays(room, r, width, m, number, own_number):
+    """Return the arrays that :func:`encode_samples` works in, for r atoms of m features."""
+    long = padded(room + 1)
+    return (
+        aligned((room, long), number), aligned((3, width), number), aligned((3, long), number), aligned((7, long)),
+        aligned((4, long), np.uint32), np.zeros(r + 1, np.uint32), np.zeros(long, np.uint32), aligned((room, long)),
+        aligned((room, 2 * long)), aligned(padded(m), own_number),
+    )  # fmt: skip

@@ -6,11 +6,12 @@ Each takes the samples X (n, m) as they are and a number of atoms r, and returns
 
 from .atoms import check_samples, distinct_rows, samples, unit_atoms, unit_samples, within_range
 from .learners import LEARNERS, class_union, learn_dictionary, suits_classes
-from .pursuit import ksvd, omp
+from .pursuit import OMP, ksvd, omp
 from .streams import begin_online, continue_online, online, rls_dla
 
 __all__ = [
     "LEARNERS",
+    "OMP",
     "begin_online",
     "check_samples",
     "class_union",

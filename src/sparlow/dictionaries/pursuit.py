@@ -17,7 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from .. import _kernels
-from ..checks import Array, check_array, check_count
+from ..checks import Array, check_count
+from ..coders import DictionaryCoder
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
@@ -135,14 +136,73 @@ def omp(
     codes : csr_array of shape (n, r)
 
     """
-    X = check_samples(X)
-    D = check_array(dictionary, dtype=X.dtype, order="C", input_name="dictionary")
-    if D.shape[1] != X.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features, but the atoms of the dictionary have {D.shape[1]}.")
-    if np.any(np.abs(np.linalg.norm(D, axis=1) - 1) > 1e-5):
-        raise ValueError("Atoms must have unit norm: D / numpy.linalg.norm(D, axis=1, keepdims=True).")
-    with Threads(n_jobs) as threads:
-        return pursue(X, D, _nonzeros(n_nonzero, D), threads)
+    return OMP(dictionary, n_nonzero, n_jobs=n_jobs).encode(X)
+
+
+class OMP(DictionaryCoder):
+    """Code samples with one dictionary by orthogonal matching pursuit; see :func:`omp`.
+
+    The Gram matrix of the atoms is computed once.
+
+    Parameters
+    ----------
+    dictionary : array of shape (r, m)
+        Atoms of unit norm.
+    n_nonzero : int, optional
+        The most nonzero codes per sample; by default m/40, but 3 at least and 10 at most.
+    positive : bool, default=False
+        Only atoms of positive correlation join, and codes that the last fit makes negative become zero.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparlow.dictionaries import OMP
+    >>> OMP(np.eye(2), 1).encode(np.array([[3.0, 0.5]])).toarray()
+    array([[3., 0.]])
+
+    """
+
+    def __init__(
+        self,
+        dictionary: ArrayLike,
+        n_nonzero: int | None = None,
+        *,
+        positive: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(dictionary, n_jobs)
+        self.n_nonzero, self.positive = _nonzeros(n_nonzero, self.dictionary), positive
+        self._bound: dict[str, tuple[Array, Array]] = {}
+
+    def __repr__(self) -> str:
+        r, m = self.dictionary.shape
+        return f"OMP({r} atoms of {m} features, n_nonzero={self.n_nonzero})"
+
+    def encode(self, X: Any) -> sp.csr_array:
+        """Return the sparse codes of samples.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, m)
+            Samples.
+
+        Returns
+        -------
+        codes : csr_array of shape (n, r)
+
+        """
+        X = check_samples(self.checked(X))
+        with Threads(self.n_jobs) as threads:
+            if X.dtype.str not in self._bound:
+                D = self.dictionary.astype(X.dtype, copy=False)
+                self._bound[X.dtype.str] = D, D @ D.T
+            D, G = self._bound[X.dtype.str]
+            return pursue(X, D, self.n_nonzero, threads, self.positive, G)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_bound": {}}  # computed again where it is wanted
 
 
 def _nonzeros(n_nonzero: int | None, D: Array) -> int:
@@ -176,10 +236,10 @@ def _energies(X: Any) -> Array:
     return np.einsum("ij,ij->i", X, X)
 
 
-def pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False) -> sp.csr_array:
-    """Code samples by orthogonal matching pursuit."""
+def pursue(X: Any, D: Array, k: int, threads: Threads, positive: bool = False, G: Array | None = None) -> sp.csr_array:
+    """Code samples by orthogonal matching pursuit; G is the Gram matrix of the atoms, where it is known."""
     n, r = X.shape[0], len(D)
-    G, energies = D @ D.T, _energies(X)
+    G, energies = D @ D.T if G is None else G, _energies(X)
     indices, data = np.empty((n, k), np.int32), np.empty((n, k), D.dtype)
 
     def pursue_some(rows: slice) -> Array:

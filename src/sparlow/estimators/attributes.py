@@ -74,5 +74,5 @@ def check_attributes(model: Any) -> None:
         if getattr(model, name) != number or isinstance(getattr(model, name), bool):
             raise ValueError(f"{name} must be {number}, got {getattr(model, name)!r}.")
     y, n_classes = model._training.y, len(getattr(model, "classes_", ()))
-    if y is not None and (len(y) != len(model.embedding_) or y.min() < -1 or y.max() >= n_classes):
+    if y is not None and (len(y) != len(model.embedding_) or y.min(initial=0) < -1 or y.max(initial=-1) >= n_classes):
         raise ValueError("The labels of the training samples do not fit the embedding or the classes.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks import refuse_unsound
 from ..criteria import criterion_named
-from ..embedding import Neighbours
 from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
 from ..rows import is_dask
+from ..voting import Voters
 from .large import as_array, by_blocks
 
 Array = NDArray[Any]
@@ -31,7 +32,7 @@ Array = NDArray[Any]
 FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # fitted attributes that are not public
-_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_neighbours", "_stream", "_training", "_views", "_votes")
+_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_served", "_stream", "_training", "_views", "_voters")
 
 
 def refuse_stacks(X: Any) -> None:
@@ -162,28 +163,44 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes."""
+        rule, self._voters = fitted.pop("_rule", None), None
         self.__dict__.update(fitted)
-        self._neighbours = None if self._training.y is None else self._voters()
+        if self._training.y is not None:
+            known = self._training.y >= 0
+            self._voters = Voters.of(self.embedding_[known], self._training.y[known], rule)
 
-    def _voters(self) -> Neighbours:
-        """Return the labelled training samples that vote in predictions."""
-        points, y, known = self.embedding_, self._training.y, self._training.y >= 0
-        if y.max() >= len(self.classes_):  # as a forged file may have it; an array of so many classes would be huge
-            raise ValueError("The labels of the training samples do not fit the classes.")
-        if not known.all():
-            points, y = points[known], y[known]
-        votes = self.__dict__.get("_votes")
-        return Neighbours.of(points, y) if votes is None else Neighbours.among(points, y, *votes)
+    def without_training(self) -> Any:
+        """Return a copy without the embedding of the training samples and their labels: it transforms and predicts.
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_neighbours"}  # made again from the embedding
+        Returns
+        -------
+        model : estimator
+
+        """
+        return self.with_training(np.zeros(0, int))
+
+    def with_training(self, rows: Array) -> Any:
+        """Return a copy with some rows of the embedding of the training samples, and their labels.
+
+        Parameters
+        ----------
+        rows : array of shape (k,)
+            Rows of ``embedding_``.
+
+        Returns
+        -------
+        model : estimator
+
+        """
+        other = copy.copy(self)
+        other.embedding_, other._training = self.embedding_[rows], self._training.take(rows)
+        return other
 
     @available_if(_predicts)
     def predict(self, X: Any) -> Array:
         """Predict the class of each sample, or its targets.
 
-        Classes are those of the nearest training samples in the embedding; see :meth:`predict_proba`. Real-valued
+        Classes are those of the largest probability; see :meth:`predict_proba`. Real-valued
         targets, of mvr and smvr, come from a ridge regression on the embedding.
 
         Parameters
@@ -196,7 +213,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         y : array of shape (n_samples,) or (n_samples, n_targets)
 
         """
-        check_is_fitted(self)
+        if "_training" not in vars(self):
+            check_is_fitted(self)
         if is_dask(X):
             return by_blocks(self.predict, X)
         if self._training.targets is None:
@@ -209,8 +227,10 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
     def predict_proba(self, X: Any) -> Array:
         """Predict the probability of each class.
 
-        The 50 nearest training samples in the embedding vote with weights that fall with the distance. How fast they
-        fall is chosen by the log loss on held-out samples, or by leaving out one training sample at a time.
+        The 50 nearest training samples in the embedding vote with weights that fall with the distance, or with the
+        angle, and so do the means of classes. How fast they fall is chosen by the log loss on held-out samples, or by
+        leaving out one training sample at a time. Above 2048 training samples so many means of neighbours vote, with
+        their numbers: neither time nor memory grow with the samples.
 
         Parameters
         ----------
@@ -223,14 +243,15 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             In the order of ``classes_``.
 
         """
-        check_is_fitted(self)
-        if self._training.y is None:
+        if "_voters" not in vars(self):
+            check_is_fitted(self)
+        if self._voters is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
         if is_dask(X):
             return by_blocks(self.predict_proba, X)
+        Y = self._embedding_of(X)
         with one_blas_thread():
-            voters = self.__dict__.get("_neighbours") or self._voters()
-            return voters.probabilities(self._embedding_of(X))
+            return self._voters.probabilities(Y)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.

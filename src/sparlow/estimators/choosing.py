@@ -23,7 +23,6 @@ from ..embedding import (
     WIDE,
     WORTH,
     Embedding,
-    Neighbours,
     Ratio,
     nearest_right,
     surely,
@@ -35,6 +34,7 @@ from ..problem import check_codes
 from ..rows import Codes, Samples
 from ..solvers import EarlyStopping
 from ..spectrum import tried_counts
+from ..voting import Rule, best_rule
 from .learning import (
     Choice,
     Setup,
@@ -298,8 +298,7 @@ class Trial:
         votes = None
         if self.truth.y is not None:
             rows: Any = self.known.known
-            found = Neighbours.of(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-            votes = found.beta, found.floor
+            votes = best_rule(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
         by_count = {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
         return dataclasses.replace(choice, votes=votes, by_count=by_count)
 
@@ -340,7 +339,7 @@ def _as_chosen(choice: Choice) -> dict[str, Any]:
 
 def _chosen_before(known: dict[str, Any]) -> Choice:
     """Return a choice that a checkpoint has kept."""
-    votes = None if known["votes"] is None else tuple(known["votes"])
+    votes = None if known["votes"] is None else Rule(*known["votes"])
     by_count = {int(count): np.array(outcomes) for count, outcomes in known["by_count"].items()}
     held_out = dict(known["held_out"])
     return Choice(tuple(known["ridges"]), known["wide"], known["n_steps"], votes, by_count, held_out)

@@ -35,6 +35,7 @@ from ..spectrum import component_quotients, spectrum_of
 from ..stochastic import has_steps
 from ..tracequotient import canonical
 from ..views import Bound
+from ..voting import Rule
 from .epochs import Course, Epochs, learn_in_steps
 
 Array = NDArray[Any]
@@ -146,7 +147,7 @@ class Choice:
     ridges: tuple[float, float] = USUAL
     wide: bool = False
     n_steps: int | None = None
-    votes: tuple[float, float] | None = None
+    votes: Rule | None = None
     by_count: dict[int, Array] = field(default_factory=dict)  # outcomes on held-out samples by number of components
     held_out: dict[str, float] = field(default_factory=dict)  # their mean at the start and after the steps
 
@@ -222,7 +223,7 @@ def learn_from(
         if better.order == 2:
             assert labels.y is not None
             embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count, setup.seed, better.basis)
-            U = embedding.basis[:, :count]
+            U = np.linalg.qr(embedding.basis[:, :count])[0]
         else:
             if quotient.renew is not None and setup.views.epsilon:  # neighbours in pooled codes are mostly of one class
                 quotient = quotient.renew(None)
@@ -402,7 +403,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,
         "_training": dataclasses.replace(learned.labels, weights=None),
-        "_votes": learned.choice.votes,
+        "_rule": learned.choice.votes,
     }
     state |= factors_of(coded, linear, now.dictionary, dtype, learned.labels.weights)
     if learned.labels.classes is not None:

@@ -16,18 +16,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import check_array, validate_data
+from ..checks import check_array, new_samples, validate_data
 from ..coding import Coder
 from ..copies import Copies
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..dictionaries import LEARNERS
-from ..embedding import Embedding
-from ..labels import Labels, labels_of_batch
+from ..labels import labels_of_batch
 from ..messages import warn
 from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
-from ..quadratic import Quadratic
 from ..rows import Codes, Local, Samples, code, is_dask, streams
+from ..serving import Served
 from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..stream import check_streams
 from ..views import Bound, Views
@@ -361,17 +360,17 @@ class SparLow(CallbackSupportMixin, Projector):
     @property
     def coder_(self) -> Coder:
         """The coder of the learned dictionary and prior, for many small batches of samples or views."""
-        check_is_fitted(self)
         coder = self.__dict__.get("_coder")
+        if "dictionary_" not in self.__dict__:
+            check_is_fitted(self)
         if coder is None or coder.dictionary is not self.dictionary_ or coder.prior is not self.prior_:
             coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
         return coder
 
     def _coded(self, X: Any) -> Codes:
         """Return samples, checked and scaled, coded at the learned dictionary."""
-        check_is_fitted(self)
         refuse_stacks(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        X = new_samples(self, X, FLOATS)
         X = Scaling(self.normalize is not False, self.column_means_, self.column_scales_)(X)
         samples = Samples(X, self.prior_, self._views, self.weights_, self.n_jobs)
         return code(samples, self.coder_, keep=False)
@@ -417,25 +416,17 @@ class SparLow(CallbackSupportMixin, Projector):
             return by_blocks(self._embedding_of, X)
         return self._embedding_of(X)
 
-    @one_blas_thread()
     def _embedding_of(self, X: Any) -> Array:
         """Return the embedding of samples in memory, or part by part."""
-        check_is_fitted(self)
         return in_parts(self._embedded, X) if streams(X, 4) else self._embedded(X)  # scaled, coded, projected
 
     def _embedded(self, X: Any) -> Array:
         """Return the embedding of samples in memory."""
         coded = self._coded(X)
-        W = self.projection_.astype(float)
-        embedding = Embedding(W, self._centre) if self.forms_ is None else Quadratic(W, self.forms_, self._centre)
-        return embedding(coded).astype(coded.samples.dtype, copy=False)
-
-    def without_training(self) -> SparLow:
-        """Return a copy without the embedding of the training samples: smaller, it transforms but does not predict."""
-        state = {**self.__getstate__(), "embedding_": self.embedding_[:0], "_training": Labels()}
-        slim = SparLow()
-        slim.__setstate__({name: value for name, value in state.items() if name != "classes_"})
-        return slim
+        served = self.__dict__.get("_served")
+        if served is None or served.source is not self.projection_:
+            served = self._served = Served(self.projection_, self.weights_, self._centre, self.forms_)
+        return served(coded.features, coded.samples.X).astype(coded.samples.dtype, copy=False)
 
     @one_blas_thread()
     def inverse_transform(self, Z: Any) -> Array:
@@ -502,11 +493,10 @@ class SparLow(CallbackSupportMixin, Projector):
             m = self.n_features_in_
             self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
-            self._neighbours = None if self._training.y is None else self._voters()
 
     def _check_sound(self) -> None:
         """Refuse attributes of ``SparLow`` from a damaged file."""
         check_attributes(self)
 
 
-_COMPUTED = ("_coder", "_views", "_neighbours")  # made again from what a file keeps
+_COMPUTED = ("_coder", "_served", "_views")  # made again from what a file keeps

@@ -129,7 +129,6 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,
         "_training": kept,
-        "_votes": None,
     }
     state |= factors_of(coded, W, D, dtype)
     if labels.classes is not None:

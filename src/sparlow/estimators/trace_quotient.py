@@ -157,11 +157,6 @@ class TraceQuotient(Projector):
             **classes_beside(labels, y, X.shape[0]),
         }
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "embedding_" in vars(self):
-            self._neighbours = None if self._training.y is None else self._voters()
-
     def transform(self, X: Any) -> Array:
         """Project samples.
 

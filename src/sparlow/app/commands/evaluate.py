@@ -109,6 +109,8 @@ def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: 
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
     check_labels_known(known, dataset, "the model", terminal)
+    if len(known) < held.data.get("n_samples", 0):
+        terminal.tell(f"1NN and SVM learn from {len(known)} training samples, those that the file holds")
     name = f"{type(held.model.criterion_).__name__}-SparLow"
     try:
         return judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 from ... import explanations
 from ...estimators.attributes import features_of
@@ -162,13 +161,8 @@ def _guesses(held: ModelFile, shown: Dataset, Z: Array, classes: list[str]) -> _
     if getattr(model._training, "y", None) is None or len(getattr(model, "classes_", ())) < 2:
         return None
     seen = shown.seen_by(held)
-    own = bool(seen.all()) and len(Z) == len(model.embedding_) and bool(np.all(model._training.y >= 0))
-    voters = model._voters()
-    if own:
-        parts = [np.arange(part.start, part.stop) for part in gen_batches(len(Z), 1024)]
-        shares = np.concatenate([voters._shares(*voters._nearest(Z[part], own=part)) for part in parts])
-    else:
-        shares = voters.probabilities(Z)
+    own = bool(seen.all()) and len(Z) == len(model._voters.labels)
+    shares = model._voters.probabilities(Z, own)
     order = np.argsort(-shares, axis=1, kind="stable")[:, :2]
     place = {name: number for number, name in enumerate(classes)}
     names = [_name(label) for label in model.classes_]
