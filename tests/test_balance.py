@@ -9,12 +9,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 from sparlow import SparLow, graphs
 from sparlow.criteria import LDA, MFA, MVR, PCA, SDA, SLAP, SMVR, following
-from sparlow.criteria.following import most_certain
-from sparlow.estimators import OnStep, learning
+from sparlow.criteria.following import Memberships, most_certain
+from sparlow.estimators import OnStep, choosing, learning
 from sparlow.labels import Labels
+from sparlow.models import load, save
 from sparlow.problem import Together
 from sparlow.rows import Rows
 from tests.digits import X, Y, plain, small
@@ -241,18 +243,50 @@ def test_samples_that_no_label_reaches_stay_unlabelled(classes):
     shares = np.array([[0.0, 1.0], [0.0, 0.0], [0.2, 0.8]])
     filled = transduced(lambda embedding: shares, classes)
     assert filled["transduction_"].tolist() == [classes[0], -1, classes[1]]
-    assert transduced(lambda embedding: shares, classes, reason="interrupted") == {}
+    rise = 0.8**1.5 / (0.2**1.5 + 0.8**1.5)
+    np.testing.assert_allclose(filled["memberships_"], [[1, 0], [0, 0], [1 - rise, rise]], rtol=1e-6)
 
 
-def test_an_interrupt_while_labels_are_filled_in_leaves_the_model():
-    def interrupted(embedding):
+def test_new_samples_have_the_mean_shares_of_the_ten_nearest_by_angle():
+    rng = np.random.default_rng(3)
+    Y, new, shares = rng.normal(size=(30, 4)), rng.normal(size=(5, 4)), rng.dirichlet(np.ones(3), 30)
+    shares[:4] = 0  # reached by no label
+    found = Memberships.among(Y, shares).probabilities(new)
+    for row, point in zip(found, new, strict=True):
+        cosines = Y[4:] @ point / np.linalg.norm(Y[4:], axis=1) / np.linalg.norm(point)
+        near = np.argsort(-cosines)[:10]
+        squares = 2 - 2 * cosines[near]
+        weights = np.exp(-squares / squares.mean())
+        np.testing.assert_allclose(row, weights @ shares[4:][near] / weights.sum(), rtol=1e-9)
+
+
+def test_predictions_use_labels_that_were_spread_and_are_kept_in_a_file(tmp_path):
+    images, truth = load_digits(return_X_y=True)
+    images, truth = images[:400], truth[:400]
+    hidden = np.full(400, -1)
+    first = [int(np.flatnonzero(truth == c)[0]) for c in range(10)]
+    hidden[first] = truth[first]
+    model = SparLow("sda", n_atoms=40, random_state=0).fit(images, hidden)
+    nearest = truth[first][cdist(model.embedding_, model.embedding_[first], "cosine").argmin(axis=1)]
+    assert model.score(images, truth) > np.mean(nearest == truth) + 0.02
+    assert "no step" in model.stop_reason_
+    np.testing.assert_array_equal(model.memberships_[first], np.eye(10))
+    save(model, tmp_path / "digits.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "digits.sparlow").predict_proba(images), model.predict_proba(images))
+
+
+def test_an_interrupt_while_labels_are_filled_in_leaves_the_model(monkeypatch):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    assert transduced(interrupted, np.array([3, 7])) == {"stop_reason_": "interrupted"}
+    monkeypatch.setattr(choosing, "transduced", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = plain("sda", max_iter=1).fit(X, np.where(np.arange(len(Y)) % 2 == 0, Y, -1))
+    assert model.stop_reason_ == "interrupted"
+    assert not hasattr(model, "transduction_")
+    assert model.predict(X).shape == Y.shape
 
 
-def transduced(memberships, classes, reason=""):
-    objective = SimpleNamespace(quotient=SimpleNamespace(memberships=memberships))
-    labels = Labels(np.array([0, -1, -1]), classes)
-    learned = SimpleNamespace(objective=objective, labels=labels, reason=reason, setup=SimpleNamespace(criterion=SDA()))
-    return learning.transduced(learned, SimpleNamespace(quotient=SimpleNamespace(embedding=None)))
+def transduced(memberships, classes):
+    labels, quotient = Labels(np.array([0, -1, -1]), classes), SimpleNamespace(memberships=memberships)
+    return learning.transduced(SDA(), quotient, labels, np.zeros((3, 1)))

@@ -120,3 +120,32 @@ def test_infinite_labels_are_refused(criterion):
     y[3] = np.inf
     with pytest.raises(ValueError, match=r"Input y contains infinity, first in row 3\."):
         check_labels(criterion_named(criterion), X, y, "SparLow")
+
+
+@pytest.mark.parametrize(("criterion", "name"), [("lda", "use mvr"), ("sda", "use smvr")])
+def test_floats_of_many_values_are_taken_for_classes_with_a_warning(criterion, name):
+    rng = np.random.default_rng(0)
+    ages = np.repeat(rng.permutation(30), 2).astype(float)
+    with pytest.warns(UserWarning, match=f"takes the 30 values of y, which are floats, as classes.*{name}"):
+        small(criterion, max_iter=0).fit(rng.random((60, 40)), ages)
+    assert len(check_labels(criterion_named("lda"), np.zeros((60, 2)), ages.astype(int), "SparLow").classes) == 30
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["Graz"] * len(Y), "words in the column 'odd' .first 'Graz'.: encode it"),
+        (pd.date_range("2020-01-01", periods=len(Y)), "dates in the column 'odd' .first 2020-01-01"),
+        (pd.Categorical(["a", "b", "c"] * (len(Y) // 3)), "words in the column 'odd'"),
+    ],
+)
+def test_columns_of_words_and_dates_are_named(column, message):
+    frame = pd.DataFrame(X).assign(odd=column).rename(columns=str)
+    with pytest.raises(ValueError, match=message):
+        small().fit(frame, Y)
+
+
+def test_numbers_that_stand_as_objects_are_numbers():
+    frame = pd.DataFrame(X).rename(columns=str)
+    model = small(max_iter=0).fit(frame.astype({"3": object}), Y)
+    np.testing.assert_array_equal(model.transform(frame), small(max_iter=0).fit(frame, Y).transform(frame))

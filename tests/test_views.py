@@ -16,14 +16,15 @@ from sparlow import SparLow, encode, load, models, save
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
 from sparlow.app.page import report
+from sparlow.checks import likely_sides
 from sparlow.defaults import default_prior
 from sparlow.estimators import learning
 from sparlow.priors import ElasticNet
 from sparlow.rows import Samples
 from sparlow.solvers import EarlyStopping, Solver
-from sparlow.views import Bound, Patches, Shifts, Views, likely_sides
+from sparlow.views import Bound, Patches, Shifts, Views
 from tests import cases
-from tests.digits import X_NEW, X, Y, plain
+from tests.digits import X_NEW, Y_NEW, X, Y, plain
 
 PRIOR = ElasticNet(0.1, 0.1)
 
@@ -122,6 +123,8 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Patches(cells=(2, 0)), "cells must be a positive whole number"),
         (lambda: Patches(padding="mirror"), "padding"),
         (lambda: Patches(contrast=0), "contrast must be a positive number"),
+        (lambda: Patches(whitening=-1), "whitening must be a positive number"),
+        (lambda: Patches().bound(64, True, 0.1, np.eye(3)), "wrong shape"),
         (lambda: Patches(signs=False), "root needs signs"),
         (lambda: Patches(9).maps(64), "do not fit in images of 8 x 8"),
         (lambda: Patches(shape=(8, 9)).maps(64), "72 numbers, but samples have 64"),
@@ -131,9 +134,8 @@ def test_pictures_are_square_unless_a_shape_is_given():
         ),
         (lambda: Patches(stride=2, cells=99).maps(200**2), "10000 patches.*9801 cells, which is too much"),
         (lambda: Patches(3, 10**9).maps(10**20), "100 patches of 3 x 3 pixels.*too much"),
-        (lambda: Shifts(1).maps(10**8), "9 pictures of 10000 x 10000 pixels from each one, which is too much"),
-        (lambda: Patches().bound(64, True, float("nan")), "must be zero or more, got nan"),
-        (lambda: Patches().bound(64, True, -1.0), "must be zero or more, got -1.0"),
+        (lambda: Patches().bound(64, True, float("nan")), "not finite or has the wrong shape: nan"),
+        (lambda: Patches().bound(64, True, -1.0), "not finite or has the wrong shape: -1.0"),
         (lambda: Patches().bind(np.ones((20, 64))[:, :60]), "not a square number"),
         (lambda: Patches().grid(3072), r"shape=\(height, width\)\) or, for colours, \(32, 32, 3\)\."),
         (lambda: Patches(padding="none").bind(np.ones((20, 64))), "all views of the samples are flat"),
@@ -604,3 +606,29 @@ def test_the_page_says_that_codes_are_means(tmp_path):
     model = SparLow("lda", views=Shifts(1), **QUICK).fit(X, Y)
     page = report(models.ModelFile(model, (8, 8), Y), Dataset(X, Y, (8, 8)))
     assert "Codes are means over moved copies, Shifts(pixels=1, shape=None)" in page
+
+
+# ── whitening ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_whitened_patches_have_a_known_covariance_and_no_whitening_is_as_before():
+    """Each variance v becomes v m / (v + s m), m the mean variance and s the share."""
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 10 * 10 * 3)).cumsum(axis=1)
+    plain = Patches(3, shape=(10, 10, 3), padding="none").bind(X)
+    assert plain.whitener is None
+    white = Patches(3, shape=(10, 10, 3), padding="none", whitening=0.1).bind(X)
+    P, Q = plain.cut(X), white.cut(X)
+    before, axes = np.linalg.eigh(P.T @ P / len(P))
+    mean = before.mean()
+    expected = np.diag(before * mean / (before + 0.1 * mean))
+    np.testing.assert_allclose(axes.T @ (Q.T @ Q / len(Q)) @ axes, expected, atol=1e-10)
+
+
+def test_a_model_of_whitened_patches_is_kept_in_a_file(tmp_path):
+    model = SparLow(views=Patches(3, cells=2, whitening=0.1), n_atoms=16, random_state=0).fit(X, Y)
+    assert model.score(X_NEW, Y_NEW) > 0.75
+    save(model, tmp_path / "white.sparlow")
+    np.testing.assert_array_equal(load(tmp_path / "white.sparlow").transform(X_NEW), model.transform(X_NEW))
+    other = SparLow(views=Patches(3, cells=2), n_atoms=16, random_state=0).fit(X, Y)
+    assert np.abs(other.transform(X_NEW) - model.transform(X_NEW)).max() > 1e-3

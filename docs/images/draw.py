@@ -1,5 +1,6 @@
 """Draw the pictures of README.md and of pages from the models that they show: ``python docs/images/draw.py``."""
 
+import json
 import pathlib
 import runpy
 
@@ -7,6 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -33,6 +35,29 @@ def few_labels():
     plt.gcf().savefig(HERE / "few_labels.png", dpi=90)
 
 
+def network_vectors():
+    """Draw accuracy against labels per class from the rows of benchmarks/few_labels.py."""
+    path = HERE.parents[1] / "benchmarks" / "results" / "few_labels.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    names = {"caltech101": "Caltech-101", "scenes15": "15-Scenes", "caltech256": "Caltech-256", "cifar10": "CIFAR-10"}
+    colours = {"SparLow sda": "C3", "logistic regression": "C0", "label spreading": "C2", "1NN": "0.6"}
+    figure, axes = plt.subplots(1, 4, figsize=(10, 2.9), layout="constrained")
+    for ax, (name, title) in zip(axes, names.items(), strict=True):
+        for method, colour in colours.items():
+            own = [row for row in rows if (row["set"], row["method"]) == (name, method)]
+            counts = sorted({row["labels"] for row in own})
+            means = [np.mean([row["accuracy"] for row in own if row["labels"] == count]) for count in counts]
+            ax.plot(
+                counts, means, "o-", color=colour, label=method.replace("SparLow sda", "SDA-SparLow"), markersize=3.5
+            )
+        ax.set(title=title, xscale="log", xticks=counts, xticklabels=counts, xlabel="labels per class")
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("right, %")
+    axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.savefig(HERE / "network_vectors.png", dpi=110)
+
+
 def patches():
     """Draw the atoms of the first model of docs/local_codes.md, and what it sees in the first test image."""
     X, y = load_digits(return_X_y=True)
@@ -55,5 +80,6 @@ def first_fit():
 if __name__ == "__main__":
     digits()
     few_labels()
+    network_vectors()
     patches()
     first_fit()

@@ -1,4 +1,4 @@
-"""Arrays: their type, and checks of users' arrays, those of scikit-learn and two that it leaves out.
+"""Arrays: their type, and checks of users' arrays: those of scikit-learn, two that it leaves out, sides of pictures.
 
 Masked entries would silently be read as the numbers beneath the mask. Sparse matrices whose indices lie beyond their
 shape make compiled code read foreign memory.
@@ -6,6 +6,7 @@ shape make compiled code read foreign memory.
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -15,7 +16,12 @@ from numpy.typing import NDArray
 from sklearn.utils import validation
 
 Array = NDArray[Any]
+
 FLOATS = [np.float64, np.float32]
+_NUMBERS = 1 << 22  # numbers that are looked at
+_SAMPLE = 500  # samples that are looked at
+_PLAIN = 2000  # pairs of numbers that tell of the sides of pictures, at least
+_UNLIKE = 0.7  # of the mean squared step down in square pictures: where that of others is below, they are warned of
 
 
 def is_count(value: Any) -> bool:
@@ -45,6 +51,7 @@ def check_array(X: Any, **options: Any) -> Any:
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Check the input of an estimator with scikit-learn's function of this name, which gets all ``options``."""
     refuse_unsound(X, "X")
+    refuse_words(X)
     refuse_unsound(y, "y")
     return validation.validate_data(estimator, X, y, **options)
 
@@ -84,3 +91,76 @@ def refuse_unsound(X: Any, name: str) -> None:
                     raise ValueError(f"an index is not within 0 and {size - 1}")
     except (ValueError, IndexError) as error:
         raise ValueError(f"{name} is not a valid sparse matrix of shape {X.shape}: {error}.") from error
+
+
+def refuse_words(X: Any) -> None:
+    """Refuse a data frame with words or dates, and name the column."""
+    columns = getattr(X, "columns", None)
+    for name, dtype in zip(columns, X.dtypes, strict=True) if columns is not None and hasattr(X, "dtypes") else ():
+        column, kind = np.asarray(X[name]), getattr(dtype, "kind", "O")
+        if kind in "Mm":
+            raise ValueError(f"X has dates in the column {name!r} (first {column[0]}): make numbers of it, or drop it.")
+        try:
+            if kind in "OUST":
+                column.astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"X has words in the column {name!r} (first {column[0]!r}): encode it, for instance by scikit-learn's "
+                "OneHotEncoder, or drop it."
+            ) from error
+
+
+def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
+    """Return height, width and channels of images of so many numbers; without a shape they are square and grey."""
+    if shape is None:
+        side = math.isqrt(n_features)
+        if side * side != n_features:
+            third = math.isqrt(n_features // 3)
+            in_colours = f" or, for colours, ({third}, {third}, 3)" if 3 * third**2 == n_features else ""
+            raise ValueError(
+                f"{name} needs the shape of the images: {n_features} is not a square number. "
+                f"Give it as {name}(shape=(height, width)){in_colours}."
+            )
+        return side, side, 1
+    sides = tuple(shape) if np.ndim(shape) == 1 else ()
+    if len(sides) not in (2, 3) or not all(isinstance(side, numbers.Integral) and int(side) > 0 for side in sides):
+        said = "(height, width), or (height, width, channels), of positive whole numbers"
+        raise ValueError(f"shape must be {said}, got {shape!r}.")
+    height, width, channels = (*sides, 1)[:3]
+    if height in (1, 3) and channels > 4:
+        raise ValueError(
+            f"shape={tuple(shape)}: channels come last, as in (height, width, 3). Use np.moveaxis(X, 1, 3)."
+        )
+    if height * width * channels != n_features:
+        raise ValueError(
+            f"{name} has shape={tuple(shape)}, images of {height * width * channels} numbers, but samples have "
+            f"{n_features} features."
+        )
+    return int(height), int(width), int(channels)
+
+
+def some_of(X: Any) -> Any:
+    """Return a few samples, spread over all of them."""
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))]
+
+
+def likely_sides(X: Any) -> tuple[int, int] | None:
+    """Return height and width that suit pictures clearly better than the square that rows of X would make, or None.
+
+    In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
+    has a minimum where w is the width.
+    """
+    m, rows = X.shape[1], some_of(X)[: max(1, _NUMBERS // X.shape[1])]
+    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
+
+    def step(w: int) -> float:
+        return float(np.mean((rows[:, w:] - rows[:, :-w]) ** 2))
+
+    side = math.isqrt(m)
+    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= _PLAIN]
+    if not widths:
+        return None
+    found = min(widths, key=step)
+    aside = max(1, found // 4)
+    beside = min(step(found - aside), step(found + aside))
+    return (m // found, found) if step(found) < min(_UNLIKE * step(side), beside) else None

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .estimators import SparLow
 from .files import replacing
 from .priors import ElasticNet
+from .voting import Voters
 
 Array = NDArray[Any]
 
@@ -35,9 +36,9 @@ def arrays(model: SparLow) -> dict[str, Array]:
     -------
     arrays : dict of arrays
         ``means``, ``scales`` (empty where samples are scaled to unit norm), ``dictionary``, ``l1``, ``l2``,
-        ``positive``, ``weights`` (α, γ), ``projection``, ``forms`` (empty unless quadratic), ``centre``; for classes
-        also ``classes``, ``points``, ``labels``, ``counts``, ``class_means``, ``shares``, ``angle``, ``beta``,
-        ``gamma``, ``weight``. ``numpy.savez`` keeps them.
+        ``positive``, ``weights`` (α, γ), ``projection``, ``forms`` (empty unless quadratic), ``centre``; for classes,
+        unless labels have spread, also ``classes``, ``points``, ``labels``, ``counts``, ``class_means``, ``shares``,
+        ``angle``, ``beta``, ``gamma``, ``weight``. ``numpy.savez`` keeps them.
 
     """
     check_is_fitted(model)
@@ -57,7 +58,7 @@ def arrays(model: SparLow) -> dict[str, Array]:
         "forms": none if model.forms_ is None else model.forms_,
         "centre": model._centre,
     }
-    if voters is not None:
+    if isinstance(voters, Voters):
         angle, _, gamma, weight = voters.rule
         found |= {"classes": model.classes_, "points": voters.points, "labels": voters.labels}
         found |= {"counts": voters.weights, "class_means": voters.means, "shares": voters.shares}

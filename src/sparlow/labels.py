@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import ShuffleSplit, StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
@@ -147,10 +147,8 @@ class Labels:
             raise ValueError("Early stopping holds out samples of each class, but there is a class of one sample.")
         usable = np.arange(n) if self.known is None else np.flatnonzero(self.known)
         if self.groups is not None:
-            _, validation = next(
-                GroupShuffleSplit(1, test_size=fraction, random_state=rng).split(usable, groups=self.groups[usable])
-            )
-            return np.asarray(np.sort(usable[validation]))
+            classes = np.zeros(len(usable), int) if self.y is None else self.y[usable]
+            return np.asarray(usable[_whole_groups(classes, self.groups[usable], fraction, rng)])
         stratify = None if self.y is None else self.y[usable]
         splitter = ShuffleSplit if stratify is None else StratifiedShuffleSplit
         least = 1 if stratify is None else len(np.unique(stratify))  # on either side
@@ -177,10 +175,35 @@ class Labels:
         return Labels(y, self.classes, targets, weights, groups)
 
 
+def _whole_groups(classes: Array, groups: Array, fraction: float, rng: np.random.RandomState) -> Array:
+    """Draw the rows of whole groups; two samples of each class, of other groups, are left."""
+    sizes = np.zeros((int(groups.max()) + 1, int(classes.max()) + 1), int)
+    np.add.at(sizes, (groups, classes), 1)
+    left = sizes.sum(axis=0)
+    held: list[int] = []
+    for group in rng.permutation(len(sizes)):
+        drawn = int(sizes[held].sum())
+        if drawn < fraction * len(classes) and np.all((left - sizes[group] >= 2) | (sizes[group] == 0)):
+            held.append(group)
+            left = left - sizes[group]
+    return np.flatnonzero(np.isin(groups, held))
+
+
+def class_folds(classes: Array, count: int, groups: Array | None = None) -> list[tuple[Array, Array]]:
+    """Return rows to learn from and rows to judge on, of other groups; none if a class would have nothing to learn."""
+    if groups is None:
+        return list(StratifiedKFold(count, shuffle=True, random_state=0).split(classes, classes))
+    count = min(count, len(np.unique(groups)))
+    parts = list(StratifiedGroupKFold(count, shuffle=True, random_state=0).split(classes, classes, groups))
+    whole = len(np.unique(classes))
+    return parts if all(len(np.unique(classes[train])) == whole for train, _ in parts) else []
+
+
 def with_groups(labels: Labels, groups: Any) -> Labels:
     """Return the labels with a user's groups of the samples."""
     if groups is None:
         return labels
+    refuse_unsound(groups, "groups")
     groups = column_or_1d(groups)
     n = None if labels.bound is None else len(labels.bound)
     if n is not None and len(groups) != n:
@@ -223,6 +246,11 @@ def check_labels(criterion: Rule, X: Any, y: Any, name: str) -> Labels:
     _check_are_classes(kind, y[is_labelled(y)] if semi else y, semi)
     known = is_labelled(y) if semi else np.ones(len(y), bool)
     classes, codes = np.unique(y[known], return_inverse=True)
+    if y.dtype.kind == "f" and _are_many(classes, y):
+        warn(
+            f"{kind} takes the {len(classes)} values of y, which are floats, as classes. If they are numbers, use "
+            f"{'smvr' if semi else 'mvr'}; if they are classes, make them integers."
+        )
     if not semi and len(classes) > 2 and not (is_labelled(y) & (y.astype(str) != "-1")).all():
         warn(f"{kind} takes the label -1 as a class of its own. If it marks unlabelled samples use sda, slap or smvr.")
     if len(classes) < 2:
@@ -370,10 +398,15 @@ def _is_targets(y: Any) -> bool:
         return False  # also with −1 among them, which no order holds
     if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
         return True  # rows of NaN are unlabelled
-    if values.dtype.kind == "f" and values.size == len(values) and len(np.unique(values)) > max(20, len(values) // 10):
-        return True  # whole numbers as floats, such as ages: too many to be classes
+    if values.dtype.kind == "f" and values.size == len(values) and _are_many(np.unique(values), values):
+        return True  # whole numbers as floats, such as ages
     kinds = ("continuous", "continuous-multioutput", "multilabel-indicator", "multiclass-multioutput")
     return type_of_target(values) in kinds
+
+
+def _are_many(values: Array, y: Array) -> bool:
+    """Return whether there are too many different values among y to be classes."""
+    return len(values) > max(20, len(y) // 10)
 
 
 def check_targets(y: Any, missing: bool = True) -> Array:

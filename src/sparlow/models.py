@@ -38,7 +38,7 @@ from .messages import warn
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
-from .voting import MOST, Rule, Voters, drawn
+from .voting import MOST, Memberships, Rule, Voters, drawn
 
 Array = NDArray[Any]
 
@@ -57,6 +57,7 @@ TRUSTED = (
     EarlyStopping,
     Rule,
     Voters,
+    Memberships,
     *dict.fromkeys(CRITERIA.values()),
 )
 # what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it
@@ -247,6 +248,8 @@ def _rounded(value: Any) -> Any:
     """Return a matrix of doubles, or the voters of a model, in single precision; anything else as it is."""
     if isinstance(value, Voters):
         return dataclasses.replace(value, points=_rounded(value.points), means=_rounded(value.means))
+    if isinstance(value, Memberships):
+        return Memberships(_rounded(value.points), _rounded(value.shares))
     doubles = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 1
     return value.astype(np.float32) if doubles else value
 

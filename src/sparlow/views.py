@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array, check_count
+from .checks import check_array, check_count, image_sides, likely_sides, some_of
 from .messages import warn
 from .parallel import frozen
 
@@ -31,9 +31,6 @@ Array = NDArray[Any]
 
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
 _PLACES = 2500  # patches of one image, at most, where the stride is left open
-_SAMPLE = 500  # samples that the contrast of patches is measured on
-_PLAIN = 2000  # pairs of numbers that tell of the sides of pictures, at least
-_UNLIKE = 0.7  # of the mean squared step down in square pictures: where that of others is below, they are warned of
 _MOST_PATCHES = 1 << 14  # of an image
 _MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
@@ -48,6 +45,8 @@ class Views(ABC):
     ``contrast``
         Subtract the mean of each view and divide by its norm plus this share of the root mean square norm of the
         training views; 0 for none of it.
+    ``whitening``
+        Then whiten them, with this share of their mean variance added to that of each direction; 0 for none of it.
     ``signs``
         Pool positive and negative parts of the codes apart, [φ⁺, φ⁻].
     ``root``
@@ -57,6 +56,7 @@ class Views(ABC):
 
     unit: ClassVar[bool] = True
     contrast: float = 0.0
+    whitening: float = 0.0
     signs: bool = False
     root: bool = False
 
@@ -74,24 +74,24 @@ class Views(ABC):
         bound = self.bound(X.shape[1], unit)
         if not self.contrast:
             return bound
-        bound = dataclasses.replace(bound, unit=False)
-        raw = bound.cut(_some_of(X)).astype(float)
-        raw -= raw.mean(axis=1, keepdims=True)
-        typical = math.sqrt(float(np.mean(np.sum(raw**2, axis=1))))
+        some, raw = some_of(X), dataclasses.replace(bound, unit=False)
+        typical = math.sqrt(float(np.trace(raw.second_moment(some))))
         if not typical > 0:
-            name = type(self).__name__
-            raise ValueError(f"{name}: all views of the samples are flat, so there is no contrast to scale them by.")
-        return dataclasses.replace(bound, epsilon=self.contrast * typical)
+            raise ValueError(f"{type(self).__name__}: all views of the samples are flat, without any contrast.")
+        bound = self.bound(X.shape[1], unit, self.contrast * typical)
+        if not self.whitening:
+            return bound
+        values, axes = np.linalg.eigh(bound.second_moment(some))
+        scales = np.sqrt(values.mean() / (np.maximum(values, 0) + self.whitening * values.mean()))
+        return self.bound(X.shape[1], unit, bound.epsilon, (axes * scales) @ axes.T)
 
-    def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0) -> Bound:
-        """Return these views for samples of so many features; ``epsilon`` is what :meth:`bind` found."""
+    def bound(self, n_features: int, unit: bool = True, epsilon: float = 0.0, whitener: Array | None = None) -> Bound:
+        """Return these views for samples of so many features, with what :meth:`bind` measured."""
         m, name = n_features, type(self).__name__
         if self.root and not self.signs:
             raise ValueError(f"{name}: root needs signs, as the square root of a negative mean is not defined.")
         if not self.contrast >= 0:
             raise ValueError(f"{name}: contrast must be zero or a positive number, got {self.contrast!r}.")
-        if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf):
-            raise ValueError(f"{name}: the norm that is added to that of views must be zero or more, got {epsilon!r}.")
         maps = tuple(sp.csc_array(T) for T in self.maps(m))
         if not maps or any(T.shape[0] != m or T.shape[1] != maps[0].shape[1] for T in maps):
             shapes = sorted({T.shape for T in maps})
@@ -104,7 +104,11 @@ class Views(ABC):
         by_view = sp.csr_array(sp.csr_array(weights).T)
         side_by_side = check_array(sp.hstack(maps, "csc"), accept_sparse="csc", input_name="a matrix of views")
         unit = self.unit and unit and not epsilon
-        return Bound(sp.csr_array(side_by_side), len(maps), by_view, unit, epsilon, self.signs, self.root)
+        sound = isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < np.inf
+        q = maps[0].shape[1]
+        if not sound or (whitener is not None and (np.shape(whitener) != (q, q) or not np.isfinite(whitener).all())):
+            raise ValueError(f"{name}: what was measured of views is not finite or has the wrong shape: {epsilon!r}.")
+        return Bound(sp.csr_array(side_by_side), len(maps), by_view, unit, epsilon, self.signs, self.root, whitener)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,8 @@ class Bound:
         Where positive, the mean of each view is subtracted, and it is divided by its norm + epsilon.
     signs, root : bool
         See :class:`Views`.
+    whitener : array of shape (q, q), optional
+        What views are multiplied by then.
 
     """
 
@@ -133,6 +139,7 @@ class Bound:
     epsilon: float = 0.0
     signs: bool = False
     root: bool = False
+    whitener: Array | None = None
 
     OFFSET: ClassVar[float] = 1e-6  # δ of the root √(z + δ) − √δ, which has a derivative at 0
 
@@ -155,7 +162,7 @@ class Bound:
         """Return numbers and arrays that differ where views do."""
         matrices = [part for part in (self.maps, self.weights) if part is not None]
         arrays = [array for part in matrices for array in (part.indptr, part.indices, part.data)]
-        return self.n_views, self.unit, self.epsilon, self.signs, self.root, *arrays
+        return self.n_views, self.unit, self.epsilon, self.signs, self.root, self.whitener, *arrays
 
     def n_inputs(self, n_features: int) -> int:
         """Return q, the number of features of a view and of an atom."""
@@ -179,13 +186,22 @@ class Bound:
         dense = product.toarray() if sp.issparse(product) else np.asarray(product)
         views = np.ascontiguousarray(dense).reshape(X.shape[0] * self.n_views, -1)
         if self.epsilon:
-            views = views - views.mean(axis=1, keepdims=True)
-            norms = np.linalg.norm(views, axis=1, keepdims=True)
-            return views / (norms + views.dtype.type(self.epsilon))
+            views -= views.mean(axis=1, keepdims=True)
+            views /= np.linalg.norm(views, axis=1, keepdims=True) + views.dtype.type(self.epsilon)
+            return views if self.whitener is None else views @ self.whitener.astype(views.dtype)
         if self.unit:
             norms = np.linalg.norm(views, axis=1, keepdims=True)
             return np.divide(views, norms, out=np.zeros_like(views), where=norms > 0)
         return views
+
+    def second_moment(self, X: Any) -> Array:
+        """Return the mean of ppᵀ over all views p of samples; the mean of a view is not part of it."""
+        total: Any = 0.0
+        for part in self.parts(X.shape[0], X.shape[1]):
+            P = self.cut(X[part]).astype(float)
+            P -= P.mean(axis=1, keepdims=True)
+            total = total + P.T @ P
+        return np.asarray(total / (X.shape[0] * self.n_views))
 
     def pool(self, codes: sp.csr_array) -> tuple[Array, Array]:
         """Return the features (n, width) of the codes of all views, and their norms before they were scaled."""
@@ -217,62 +233,6 @@ class Bound:
 def _arrays(codes: sp.csr_array) -> tuple[Array, Array, Array]:
     """Return the arrays of codes of views, as the kernels take them."""
     return frozen(codes.indptr.astype(np.int64), codes.indices.astype(np.int32, copy=False), codes.data)
-
-
-def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
-    """Return height, width and channels of images of so many numbers; without a shape they are square and grey."""
-    if shape is None:
-        side = math.isqrt(n_features)
-        if side * side != n_features:
-            third = math.isqrt(n_features // 3)
-            in_colours = f" or, for colours, ({third}, {third}, 3)" if 3 * third**2 == n_features else ""
-            raise ValueError(
-                f"{name} needs the shape of the images: {n_features} is not a square number. "
-                f"Give it as {name}(shape=(height, width)){in_colours}."
-            )
-        return side, side, 1
-    sides = tuple(shape) if np.ndim(shape) == 1 else ()
-    if len(sides) not in (2, 3) or not all(isinstance(side, numbers.Integral) and int(side) > 0 for side in sides):
-        said = "(height, width), or (height, width, channels), of positive whole numbers"
-        raise ValueError(f"shape must be {said}, got {shape!r}.")
-    height, width, channels = (*sides, 1)[:3]
-    if height in (1, 3) and channels > 4:
-        raise ValueError(
-            f"shape={tuple(shape)}: channels come last, as in (height, width, 3). Use np.moveaxis(X, 1, 3)."
-        )
-    if height * width * channels != n_features:
-        raise ValueError(
-            f"{name} has shape={tuple(shape)}, images of {height * width * channels} numbers, but samples have "
-            f"{n_features} features."
-        )
-    return int(height), int(width), int(channels)
-
-
-def _some_of(X: Any) -> Any:
-    """Return a few samples, spread over all of them."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))]
-
-
-def likely_sides(X: Any) -> tuple[int, int] | None:
-    """Return height and width that suit pictures clearly better than the square that rows of X would make, or None.
-
-    In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
-    has a minimum where w is the width.
-    """
-    m, rows = X.shape[1], _some_of(X)[: max(1, _NUMBERS // X.shape[1])]
-    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
-
-    def step(w: int) -> float:
-        return float(np.mean((rows[:, w:] - rows[:, :-w]) ** 2))
-
-    side = math.isqrt(m)
-    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= _PLAIN]
-    if not widths:
-        return None
-    found = min(widths, key=step)
-    aside = max(1, found // 4)
-    beside = min(step(found - aside), step(found + aside))
-    return (m // found, found) if step(found) < min(_UNLIKE * step(side), beside) else None
 
 
 class _Pictures(Views):
@@ -330,21 +290,12 @@ class Shifts(_Pictures):
         """Return the identity and one matrix for each direction and length, shorter shifts first."""
         height, width, channels = image_sides("Shifts", self.shape, n_features)
         far = max(1, min(height, width) // 4)
+        said = f"Shifts by {self.pixels} pixels move {{}} pictures of {height} x {width} pixels out of sight: "
+        said += f"up to {far} make sense."
         if self.pixels >= min(height, width):
-            raise ValueError(
-                f"Shifts by {self.pixels} pixels move pictures of {height} x {width} pixels out of sight: up to {far} "
-                "make sense."
-            )
+            raise ValueError(said.format("all of"))
         if self.pixels > far:
-            warn(
-                f"Shifts by {self.pixels} pixels move more than a quarter of pictures of {height} x {width} pixels out "
-                f"of sight: up to {far} make sense."
-            )
-        if (1 + 8 * self.pixels) * n_features > _MOST_NUMBERS:
-            raise ValueError(
-                f"Shifts by {self.pixels} pixels make {1 + 8 * self.pixels} pictures of {height} x {width} pixels from "
-                "each one, which is too much: use fewer pixels or smaller pictures."
-            )
+            warn(said.format("more than a quarter of"))
         ways = [way for way in itertools.product((-1, 0, 1), repeat=2) if way != (0, 0)]
         moves = [(down * by, right * by) for by in range(1, self.pixels + 1) for down, right in ways]
         place = np.arange(n_features).reshape(height, width, channels)
@@ -379,6 +330,9 @@ class Patches(_Pictures):
         What lies around the image, half a patch wide: its outermost pixels again, zeros, or nothing.
     contrast : float, default=0.1
         The share of the root mean square norm that is added to the norm of each patch.
+    whitening : float, default=0
+        Whiten patches then: 0.1 adds a tenth of their mean variance to that of each direction. It helps photographs in
+        colours and hurts digits and faces; 0 leaves patches as they are.
     signs : bool, default=True
         Pool positive and negative parts of codes apart.
     root : bool, default=True
@@ -404,6 +358,7 @@ class Patches(_Pictures):
     cells: int | tuple[int, ...] | None = None
     padding: str = "edge"
     contrast: float = 0.1
+    whitening: float = 0.0
     signs: bool = True
     root: bool = True
     shape: tuple[int, ...] | None = None
@@ -417,8 +372,9 @@ class Patches(_Pictures):
                 check_count(side, "cells")
         if self.padding not in ("edge", "zero", "none"):
             raise ValueError(f'padding must be "edge", "zero" or "none", got {self.padding!r}.')
-        if not (isinstance(self.contrast, numbers.Real) and 0 < float(self.contrast) < np.inf):
-            raise ValueError(f"contrast must be a positive number, got {self.contrast!r}.")
+        for name, value in (("contrast", self.contrast), ("whitening", self.whitening)):
+            if not (isinstance(value, numbers.Real) and 0 <= float(value) < np.inf) or value == self.contrast == 0:
+                raise ValueError(f"{name} must be a positive number, got {value!r}.")
         if self.root and not self.signs:
             raise ValueError("root needs signs: the square root of a negative mean is not defined.")
 

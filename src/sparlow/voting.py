@@ -7,6 +7,8 @@ wᵢ = 1. Where these are more than 2048, so many cells stand for them: a cell i
 to one of them, the voter is their mean, and wᵢ is their number. So time and memory do not grow
 with the training set beyond that. Distances are those of the embeddings, or of the embeddings scaled to unit norm.
 
+Where labels have spread to unlabelled samples, :class:`Memberships` average the shares that these have got.
+
 The :class:`Rule` has the smallest log loss on held-out samples. In it β is relative to how far voters are apart, so
 that a rule chosen among some samples suits more of them.
 """
@@ -28,6 +30,7 @@ Array = NDArray[Any]
 MOST = 2048  # voters
 _OF_EACH = 10  # of a class, where it has as many samples
 _NEAREST = 50  # whose votes are counted
+_NEAREST_SHARES = 10  # whose shares are averaged, after labels have spread
 _ROUNDING = 0.01  # share of q that goes to classes by their size: no class has probability zero
 _TRIED = 2000  # samples that the rule is chosen on, and that are compared at once
 _FACTORS = np.geomspace(0.1, 100, 13)  # of β and γ, over typical squared distances
@@ -139,6 +142,56 @@ class Voters:
         return _posterior(self.rule.mean * (squares - squares.min(axis=1, keepdims=True)), self.shares)
 
 
+@dataclass(frozen=True)
+class Memberships:
+    """Training samples that vote with the shares of classes that spreading has given them.
+
+    p(c) is the mean of the shares of the ten nearest samples by angle, with the weights exp(−d²/t), where t is their
+    mean squared distance. Samples that no label has reached have no vote, and of the others at most 2048 have one.
+
+    Parameters
+    ----------
+    points : array of shape (k, l)
+        Embeddings of unit norm; the mean of all is zero.
+    shares : array of shape (k, c)
+        Rows of sum one.
+
+    """
+
+    points: Array
+    shares: Array
+
+    @classmethod
+    def among(cls, Y: Array, shares: Array) -> Memberships:
+        """Return the memberships of samples embedded at Y."""
+        reached = np.flatnonzero(shares.any(axis=1))
+        rows = reached[drawn(shares[reached].argmax(axis=1), len(reached))]
+        return cls(_scaled(Y[rows], Y.shape[1] > 1), np.asarray(shares[rows], float))
+
+    def probabilities(self, Y: Array, own: bool = False) -> Array:
+        """Return the probabilities (n, c) of the classes; ``own`` says that Y are the voters, each beside itself."""
+        out = np.empty((len(Y), self.shares.shape[1]))
+        for rows in gen_batches(len(Y), _TRIED):
+            part = _scaled(Y[rows], Y.shape[1] > 1)
+            at = np.arange(rows.start, rows.stop) if own else None
+            squares, near = _nearest(part, self.points, at, None, _NEAREST_SHARES)
+            typical = np.maximum(squares.mean(axis=1, keepdims=True), np.finfo(float).tiny)
+            out[rows] = np.einsum("nk,nkc->nc", np.exp(-squares / typical), self.shares[near])
+        return out / out.sum(axis=1, keepdims=True)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the arrays of a file in double precision."""
+        self.__dict__.update({name: np.asarray(state[name], float) for name in ("points", "shares")})
+
+    def _check_sound(self) -> None:
+        """Refuse voters from a damaged file."""
+        for array in (self.points, self.shares):
+            if not (isinstance(array, np.ndarray) and array.ndim == 2 and len(array) == len(self.points)):
+                raise ValueError("The voters must be embeddings (k, l) and shares (k, c).")
+            if not np.isfinite(array).all():
+                raise ValueError("The voters must be finite numbers.")
+
+
 def best_rule(Y: Array, labels: Array, new: Array | None = None, truth: Array | None = None) -> Rule:
     """Return the rule of the smallest log loss on new samples, or on training samples, each left out."""
     if len(Y) < 3:
@@ -246,13 +299,13 @@ def _squares(Y: Array, points: Array, table: tuple[Array, Array] | None = None) 
 
 
 def _nearest(
-    Y: Array, points: Array, own: Array | None, table: tuple[Array, Array] | None = None
+    Y: Array, points: Array, own: Array | None, table: tuple[Array, Array] | None = None, count: int = _NEAREST
 ) -> tuple[Array, Array]:
     """Return squared distances (n, k) to the nearest points, in rising order, and which these are."""
     squares = _squares(Y, points, table)
     if own is not None:
         squares[np.arange(len(own)), own] = np.inf
-    k = min(_NEAREST, len(points) - (own is not None))
+    k = min(count, len(points) - (own is not None))
     near = np.argpartition(squares, k - 1, axis=1)[:, :k]
     found = np.take_along_axis(squares, near, 1)
     order = np.argsort(found, axis=1, kind="stable")

@@ -21,6 +21,7 @@ from .quotient import Quotient
 
 _HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
 _EDGES = 1 << 16  # edges that are measured at once
+_SHARPER = 1.5  # power of shares: spreading mixes classes, and plain shares are less sure than they are right
 _LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
@@ -113,3 +114,11 @@ def most_certain(memberships: Array, y: Array, share: float) -> Array:
         first = np.argsort(-certainty[rows], kind="stable")[: round(share * len(rows))]
         labels[rows[first]] = c
     return labels
+
+
+def sharpened(memberships: Array, y: Array) -> Array:
+    """Return memberships (n, c) as shares: those of labelled samples are certain, the others raised to a power."""
+    shares = memberships**_SHARPER
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    shares[y >= 0] = np.eye(shares.shape[1])[y[y >= 0]]
+    return np.asarray(shares, np.float32)

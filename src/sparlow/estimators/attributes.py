@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..views import Bound, Patches, Shifts, image_sides
+from ..checks import image_sides
+from ..views import Bound, Patches, Shifts
 
 
 def features_of(model: Any) -> str:
@@ -49,7 +50,7 @@ def table_of_numbers(model: Any) -> str:
 def check_attributes(model: Any) -> None:
     """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
     m = model.n_features_in_
-    views = Bound() if model.views is None else model.views.bound(m, True, model._epsilon)
+    views = Bound() if model.views is None else model.views.bound(m, True, model._epsilon, model._whitener)
     alpha, gamma = model.weights_
     width = (views.width(len(model.dictionary_)) if alpha else 0) + (m if gamma else 0)
     count, inner = len(model._centre), model.projection_.shape[1]
@@ -60,6 +61,8 @@ def check_attributes(model: Any) -> None:
         "embedding_": (len(model.embedding_), count),
         "_centre": (count,),
     }
+    if hasattr(model, "memberships_"):
+        shapes["memberships_"] = (len(model.embedding_), len(model.classes_))
     if model.forms_ is not None:
         shapes["forms_"] = (count, inner, inner)
     elif inner != count:

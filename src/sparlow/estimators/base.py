@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import ClassifierTags, Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..checks import refuse_unsound
 from ..criteria import criterion_named
@@ -24,7 +24,7 @@ from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
 from ..rows import is_dask
-from ..voting import Voters
+from ..voting import Memberships, Voters
 from .large import as_array, by_blocks
 
 Array = NDArray[Any]
@@ -32,7 +32,8 @@ Array = NDArray[Any]
 FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # fitted attributes that are not public
-_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_served", "_stream", "_training", "_views", "_voters")
+_HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_served", "_stream", "_training", "_views", "_voters",
+         "_whitener")  # fmt: skip
 
 
 def refuse_stacks(X: Any) -> None:
@@ -163,9 +164,12 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes."""
-        rule, self._voters = fitted.pop("_rule", None), None
+        self._voters: Voters | Memberships | None = None
+        rule = fitted.pop("_rule", None)
         self.__dict__.update(fitted)
-        if self._training.y is not None:
+        if hasattr(self, "memberships_"):
+            self._voters = Memberships.among(self.embedding_, self.memberships_)
+        elif self._training.y is not None:
             known = self._training.y >= 0
             self._voters = Voters.of(self.embedding_[known], self._training.y[known], rule)
 
@@ -194,6 +198,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         """
         other = copy.copy(self)
         other.embedding_, other._training = self.embedding_[rows], self._training.take(rows)
+        if hasattr(self, "memberships_"):
+            other.memberships_ = self.memberships_[rows]
         return other
 
     @available_if(_predicts)
@@ -230,7 +236,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         The 50 nearest training samples in the embedding vote with weights that fall with the distance, or with the
         angle, and so do the means of classes. How fast they fall is chosen by the log loss on held-out samples, or by
         leaving out one training sample at a time. Above 2048 training samples so many means of neighbours vote, with
-        their numbers: neither time nor memory grow with the samples.
+        their numbers: neither time nor memory grow with the samples. Where labels have spread to unlabelled samples,
+        the ten nearest by angle vote with the shares of ``memberships_``.
 
         Parameters
         ----------
@@ -253,7 +260,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         with one_blas_thread():
             return self._voters.probabilities(Y)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
 
         Parameters
@@ -262,6 +269,8 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             Samples.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Their labels or targets.
+        sample_weight : array of shape (n_samples,), optional
+            How often each sample counts.
 
         Returns
         -------
@@ -273,11 +282,13 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
         y = without_na(as_array(y))
         refuse_unsound(y, "y")
+        weights = _check_sample_weight(sample_weight, np.zeros(len(y)), ensure_non_negative=True)
         if self._training.targets is not None:
             targets = check_targets(y)
             rows = np.all(np.isfinite(targets), axis=1)
             predicted = np.asarray(as_array(self.predict(X))).reshape(targets.shape)
-            return float(r2_score(targets[rows], predicted[rows], multioutput="variance_weighted"))
+            truth, predicted, weights = targets[rows], predicted[rows], weights[rows]
+            return float(r2_score(truth, predicted, sample_weight=weights, multioutput="variance_weighted"))
         new = column_or_1d(y)
         check_consistent_length(X, new)
         known = is_labelled(new) if criterion_named(self.criterion).supervision == "semi" else np.ones(len(new), bool)
@@ -291,7 +302,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
                 f"{len(strange)} of {len(truth)} samples have a label that the model has not learned (first: "
                 f"{strange[0]}) and count as wrong. In searches pass cv=StratifiedKFold(5, shuffle=True)."
             )
-        return float(np.mean(predicted[known] == truth))
+        return float(np.average(predicted[known] == truth, weights=weights[known]))
 
     @property
     def _n_features_out(self) -> int:

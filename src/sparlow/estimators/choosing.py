@@ -91,15 +91,21 @@ def learn_model(
             checkpoint.chosen = _as_chosen(choice)
     learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
     finishing.begin()
-    told = {**learned.summary(), **described(learned, learned.last), **transduced(learned, learned.last)}
-    return {**told, "held_out_": choice.held_out}
+    told = {**learned.summary(), **described(learned, learned.last)}
+    told["held_out_"] = choice.held_out
+    if learned.reason == "interrupted":
+        return told
+    try:
+        return {**told, **transduced(setup.criterion, learned.objective.quotient, labels, told["embedding_"])}
+    except KeyboardInterrupt:
+        return {**told, "stop_reason_": "interrupted"}
 
 
 def _usual(setup: Setup, labels: Labels) -> Choice:
     """Return what is chosen where held-out samples do not say otherwise."""
-    if not setup.views.whole:
-        return Choice(POOLED)
-    return Choice(FEW if labels.few else USUAL)
+    unjudged = labels.few and setup.stopping is not None and not setup.insists
+    ridges = POOLED if not setup.views.whole else FEW if labels.few else USUAL
+    return Choice(ridges, n_steps=0 if unjudged else None)
 
 
 def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
@@ -223,6 +229,8 @@ class Trial:
             return f"{name} needs at least {fewest} samples of each class for it"
         if labels.y is not None and max(counts) < 3:  # of two samples one would be left, without scatter
             return "no class has three samples"
+        if labels.groups is not None and not len(labels.held_out(n, fraction, np.random.RandomState(0))):
+            return "no group can be held out: each has nearly all samples of a class"
         if (setup.n_components or 0) > (1 - fraction) * n:
             return f"the samples that are left have fewer than n_components={setup.n_components} dimensions"
         return None

@@ -20,6 +20,7 @@ from sklearn.linear_model import Ridge
 from ..checkpoints import Checkpoint
 from ..criteria import Criterion, Quotient
 from ..criteria.base import bind_checked
+from ..criteria.following import sharpened
 from ..defaults import LOCAL_ATOMS, default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
 from ..embedding import USUAL, Embedding, block_weights, variances, weights_beside, whitened
@@ -46,6 +47,8 @@ _PASSES = 5  # passes over them
 _DIRECTIONS = 256  # leading directions of pooled codes that neighbours are searched in
 _UNIQUE = 1e-4  # curvature of the prior from which on codes do not depend on those they were started from
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
+_UNJUDGED = "too few labels to hold some out, so no step is made"
+_ROUNDS = 4  # in which labels spread in the embedding, and the embedding is solved anew
 _QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
 
 
@@ -172,7 +175,9 @@ class Learned:
             if self.choice.held_out and (when == "start" or n_iter):
                 row["held_out"] = self.choice.held_out[when]
         history = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
-        reason = _KEPT if self.choice.n_steps == 0 and self.reason == "max_iter reached" else self.reason
+        reason = self.reason
+        if self.choice.n_steps == 0 and reason == "max_iter reached":
+            reason = _KEPT if self.choice.held_out else _UNJUDGED
         return {"n_iter_": n_iter, "best_iter_": n_iter, "stop_reason_": reason, "history_": history}
 
 
@@ -218,17 +223,19 @@ def learn_from(
     if ridge is not None and steps == 0:
         better = Order(setup.order or 1)
         if setup.order is None and setup.views.epsilon and labels.y is not None:
-            better = better_order(coded, labels.y, setup.seed)
+            better = better_order(coded, labels.y, setup.seed, labels.groups)
             choice = dataclasses.replace(choice, votes=better.votes)
         if better.order == 2:
             assert labels.y is not None
             embedding = fit_quadratic(*_at_most(coded, labels.y, setup.seed), count, setup.seed, better.basis)
             U = np.linalg.qr(embedding.basis[:, :count])[0]
         else:
-            if quotient.renew is not None and setup.views.epsilon:  # neighbours in pooled codes are mostly of one class
-                quotient = quotient.renew(None)
-            W = whitened(quotient, coded, ridge, count, choice.wide)
-            embedding = Embedding.of(W, coded, labels.weights)
+            near: Array | None = None
+            for _ in range(1 if quotient.renew is None else _ROUNDS):
+                quotient = quotient if quotient.renew is None else quotient.renew(near)
+                W = whitened(quotient, coded, ridge, count, choice.wide)
+                embedding = Embedding.of(W, coded, labels.weights)
+                near = None if quotient.renew is None else embedding(coded)
             U = np.linalg.qr(W[:, :count])[0]
     objective, start = begin(
         setup.solver.method if setup.solver.method != "stochastic" else "eliminate",
@@ -402,6 +409,7 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
         "_centre": embedding.centre,
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,
+        "_whitener": setup.views.whitener,
         "_training": dataclasses.replace(learned.labels, weights=None),
         "_rule": learned.choice.votes,
     }
@@ -445,17 +453,14 @@ def regress(plain: Array, labels: Labels) -> Ridge:
     return ridge.fit(Y, targets[known], sample_weight=None if labels.weights is None else weights)
 
 
-def transduced(learned: Learned, now: Evaluation) -> dict[str, Any]:
-    """Return labels for the unlabelled samples, spread over neighbours as while learning; −1 where none arrives."""
-    memberships, classes, y = learned.objective.quotient.memberships, learned.labels.classes, learned.labels.y
-    if classes is None or y is None or learned.setup.criterion.supervision != "semi" or learned.reason == "interrupted":
+def transduced(criterion: Criterion, quotient: Quotient, labels: Labels, Y: Array) -> dict[str, Any]:
+    """Return labels for the unlabelled samples embedded at Y, spread over neighbours; −1 where none arrives."""
+    memberships, classes, y = quotient.memberships, labels.classes, labels.y
+    if classes is None or y is None or criterion.supervision != "semi":
         return {}
     if memberships is None:  # every sample has its label
         return {"transduction_": classes[y]} if y.min() >= 0 else {}
-    try:
-        shares = memberships(now.quotient.embedding)
-    except KeyboardInterrupt:
-        return {"stop_reason_": "interrupted"}
-    labels = classes[np.where(y >= 0, y, shares.argmax(axis=1))]
-    labels[(y < 0) & ~shares.any(axis=1)] = UNLABELLED
-    return {"transduction_": labels}
+    shares = memberships(Y)
+    filled = classes[np.where(y >= 0, y, shares.argmax(axis=1))]
+    filled[(y < 0) & ~shares.any(axis=1)] = UNLABELLED
+    return {"transduction_": filled, "memberships_": sharpened(shares, y)}

@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.extmath import row_norms
 
 from ..defaults import unlike_columns
 from ..dictionaries import check_samples, unit_samples
 from ..embedding import WORTH, nearest_right, surely
-from ..labels import Labels
+from ..labels import Labels, class_folds
 from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
@@ -123,7 +122,7 @@ def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     if len(counts) < 2 or np.min(counts) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
         return False
     gains = np.zeros(len(y))
-    for train, held in StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, y):
+    for train, held in class_folds(y, _FOLDS, None if labels.groups is None else labels.groups[rows]):
         for scaling, sign in ((standardised(X[train]), 1), (Scaling(True), -1)):
             rest, others = scaling(X[train]), scaling(X[held])
             try:

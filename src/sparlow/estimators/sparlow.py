@@ -165,6 +165,8 @@ class SparLow(CallbackSupportMixin, Projector):
     transduction_ : array of shape (n_samples,)
         For criteria that take unlabelled samples: labels of all training samples, those that were missing spread over
         neighbours, −1 where none arrives; not for targets that are no classes, nor if interrupted.
+    memberships_ : array of shape (n_samples, n_classes)
+        How sure these labels are: rows sum to one, and are zero where none arrives.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_features_in_ : int
@@ -249,6 +251,8 @@ class SparLow(CallbackSupportMixin, Projector):
             return EarlyStopping()
         return value
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}  # whoever names groups means all choices
+
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -275,8 +279,8 @@ class SparLow(CallbackSupportMixin, Projector):
             ratios matter. The first dictionary, the choices on held-out samples and the neighbours that vote in
             :meth:`predict` do not depend on it.
         groups : array of shape (n_samples,), optional
-            Which samples belong together, such as the pictures of one person or patient. The part that is held out
-            for choices has whole groups.
+            Which samples belong together, such as the pictures of one person or patient. The parts that are held out
+            for choices have whole groups. With scikit-learn's metadata routing, pipelines and searches pass them on.
         X_val, y_val : arrays of shape (n_val, n_features) and (n_val,) or (n_val, n_targets), optional
             Validation samples of your own: choices are made by the score on these, and all of X is learned from.
 
@@ -491,7 +495,7 @@ class SparLow(CallbackSupportMixin, Projector):
             self._check_sound()
             unit = self.normalize is not False
             m = self.n_features_in_
-            self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon)
+            self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon, self._whitener)
             self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
 
     def _check_sound(self) -> None:

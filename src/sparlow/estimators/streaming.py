@@ -128,6 +128,7 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
         "_centre": embedding.centre,
         "_views": setup.views,
         "_epsilon": setup.views.epsilon,
+        "_whitener": setup.views.whitener,
         "_training": kept,
     }
     state |= factors_of(coded, W, D, dtype)

@@ -22,7 +22,7 @@ from ..parallel import one_blas_thread
 from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
 from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
-from .learning import n_components_of, regress
+from .learning import n_components_of, regress, transduced
 
 # With less of it, components that add less than the quotient itself give way to directions along which samples hardly
 # differ at all.
@@ -65,6 +65,8 @@ class TraceQuotient(Projector):
         The embedding of the training samples.
     classes_ : array of shape (n_classes,)
         Class labels, if there are any.
+    transduction_, memberships_ : arrays of shape (n_samples,) and (n_samples, n_classes)
+        As for :class:`SparLow`.
     regression_ : Ridge
         For mvr and smvr: the regression of the targets on the embedding.
     n_iter_ : int
@@ -143,6 +145,7 @@ class TraceQuotient(Projector):
         fitted: dict[str, Any] = {"regression_": regress(embedding, labels)} if criterion.targets else {}
         if labels.classes is not None:
             fitted["classes_"] = labels.classes
+        fitted |= transduced(criterion, quotient, labels, embedding)
         return {
             **fitted,
             "projection_": U,

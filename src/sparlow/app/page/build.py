@@ -161,7 +161,7 @@ def _guesses(held: ModelFile, shown: Dataset, Z: Array, classes: list[str]) -> _
     if getattr(model._training, "y", None) is None or len(getattr(model, "classes_", ())) < 2:
         return None
     seen = shown.seen_by(held)
-    own = bool(seen.all()) and len(Z) == len(model._voters.labels)
+    own = bool(seen.all()) and len(Z) == len(model._voters.points)
     shares = model._voters.probabilities(Z, own)
     order = np.argsort(-shares, axis=1, kind="stable")[:, :2]
     place = {name: number for number, name in enumerate(classes)}
