@@ -31,7 +31,7 @@ FLOORS = [
     ["solvers", "quadratic", "checkpoints", "stochastic", "spectrum", "serving"],
     ["stream"],
     ["estimators", "images"],
-    ["evaluation", "classifiers", "explanations"],
+    ["evaluation", "classifiers", "explanations", "printed"],
     ["models"],
     ["plots", "export"],
     ["app"],

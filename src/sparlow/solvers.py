@@ -39,6 +39,9 @@ class Solver:
         Weight μ₁ of the coherence of the atoms.
     mu_proximity : float, optional
         Weight μ₂ of the distance from the first dictionary; by default chosen from criterion and data.
+    sums : bool, default=False
+        Whether μ₁ and μ₂ weigh the paper's sums over pairs of atoms and over atoms. By default they weigh the means, in
+        units of the first quotient.
     checkpoint : str or path, optional
         A file that each step leaves its state in. Where it is there already, a fit with the same data and settings goes
         on from it, and ends with the bits of one that was not ended. Remove the file to begin anew.
@@ -50,6 +53,7 @@ class Solver:
     refresh_every: int = 2
     mu_coherence: float = 0.0
     mu_proximity: float | None = None
+    sums: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -59,6 +63,7 @@ class Solver:
         _require(self, "mu_coherence", is_weight(self.mu_coherence), "a number, not negative")
         good = self.mu_proximity is None or is_weight(self.mu_proximity)
         _require(self, "mu_proximity", good, "a number, not negative, or None")
+        _require(self, "sums", isinstance(self.sums, bool), "True or False")
         named = self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike))
         _require(self, "checkpoint", named, "the path of a file, or None")
 
