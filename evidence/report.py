@@ -56,6 +56,8 @@ class Chapter:
     @property
     def title(self) -> str:
         """Return its number in the paper and what it shows."""
+        if self.experiment.name.startswith("printed"):
+            return self.experiment.title
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
         where = f" (the set {self.on})" if self.on else ""
         return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"

@@ -302,12 +302,13 @@ def gridded(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
 
 
 def weights_grid(results: Sequence[MeasuredEntry]) -> tuple[list[float], list[float], Array]:
-    """Return the values of mu_coherence and of mu_proximity, and mean accuracies (proximities, coherences)."""
+    """Return the values of μ₁ and of μ₂, and mean accuracies (proximities, coherences)."""
+    names = ("mu_1", "mu_2") if "mu_1" in results[0].entry.options else ("mu_coherence", "mu_proximity")
     frame = pd.DataFrame(
-        {**{name: r.entry.options[name] for name in ("mu_coherence", "mu_proximity")}, "mean": _mean(r.values())}
+        {**{name: r.entry.options[name] for name in names}, "mean": _mean(r.values())}
         for r in results
     )
-    grid = frame.pivot(index="mu_proximity", columns="mu_coherence", values="mean").astype(float)
+    grid = frame.pivot(index=names[1], columns=names[0], values="mean").astype(float)
     return grid.columns.tolist(), grid.index.tolist(), grid.to_numpy()
 
 

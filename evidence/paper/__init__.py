@@ -1,10 +1,16 @@
 """List the paper's tables and figures, with the values that it prints."""
 
+from dataclasses import replace
+
 from ..specification import Experiment
 from .categories import CATEGORIES
 from .digits_and_faces import DIGITS_AND_FACES
+from .printed import BESIDE, PRINTED
 
-EXPERIMENTS: tuple[Experiment, ...] = (*DIGITS_AND_FACES, *CATEGORIES)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *PRINTED,
+    *(replace(e, entries=(*e.entries, *BESIDE.get(e.name, ()))) for e in (*DIGITS_AND_FACES, *CATEGORIES)),
+)
 
 
 def named(name: str) -> tuple[Experiment, ...]:
