@@ -21,76 +21,37 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import LinearSVC
 
-from sparlow import SparLow, as_printed
+from sparlow import SparLow
 from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
 from sparlow.criteria import CRITERIA
-from sparlow.estimators import OnStep
-from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
+from sparlow.evaluation import TUNING, divided, own_embedding, part, searched
 from sparlow.images import Scattering, kspm, llc, lsc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Patches, Shifts
 
 from .adapted import DecidingLDA, GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .contract import Method, MethodInput, MethodOutput, NotApplicable, StepListener, found_of
 from .defaults import default_prior, kinship
 from .eigenmaps import LaplacianEigenmaps
 from .models import Classical, Joint
+from .printed import printed
 
 Array = NDArray[Any]
-StepListener = Callable[[Array, Array, Array], None]
-
-
-class NotApplicable(Exception):  # noqa: N818
-    """Say that a method does not apply in this setting; the message is the reason."""
-
-
-@dataclass(frozen=True)
-class MethodInput:
-    """Hold what a method may see."""
-
-    X: Array
-    y: Array
-    X_test: Array
-    shape: tuple[int, int] | None = None
-    seed: int = 0
-    threads: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    # called with the training embedding, its labels and the test embedding, at the start and after each step
-    on_step: StepListener | None = None
-    # training folds whose features were learned without the samples held out; by default X and y are divided
-    folds: Callable[[], Iterable[Fold]] | None = None
-
-
-@dataclass(frozen=True)
-class MethodOutput:
-    """Hold embeddings of both parts, or predicted labels of the test part, and how they were found."""
-
-    train: Array | None = None
-    test: Array | None = None
-    predicted: Array | None = None
-    labels: Array | None = None  # of the rows of ``train`` where these are not the given ones
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-
 
 _SCATTERED = 500  # principal components of scattering coefficients
 _TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
-
-Method = Callable[[MethodInput], MethodOutput]
 
 
 # ── estimators of any kind ──────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +184,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
             estimator.embedding_,
             _mean_embedding(estimator, test),
             labels=estimator.transduction_ if spread else y,
-            parameters={**options, **{name: getattr(estimator, name) for name in tune}, **_found(estimator)},
+            parameters={**options, **{name: getattr(estimator, name) for name in tune}, **found_of(estimator)},
             seconds=seconds,
             arrays={"components": estimator.components_},
         )
@@ -254,38 +215,6 @@ def today(criterion: str, local: bool = False, decides: bool = False) -> Method:
             return MethodOutput(predicted=predicted, parameters={**options, **found}, seconds=seconds)
         train, test = (normalize(Z) for Z in (own_embedding(estimator, given.X), estimator.transform(given.X_test)))
         return MethodOutput(train, test, labels=given.y, parameters={**options, **found}, seconds=seconds)
-
-    return method
-
-
-def printed(criterion: str) -> Method:
-    """Return the method as the paper prints it; ``start`` names the criterion whose dictionary it starts from."""
-
-    def method(given: MethodInput) -> MethodOutput:
-        options, began = dict(given.options), time.perf_counter()
-        start = options.pop("start", None)
-        seeds = {"random_state": given.seed, "n_jobs": given.threads}
-        if start is not None:
-            own = {name: options[name] for name in ("setting", "n_atoms", "max_iter") if name in options}
-            options["dictionary"] = as_printed(start, **own, **seeds).fit(given.X).dictionary_
-        estimator = as_printed(criterion, **options, **seeds)
-        labels = None if estimator.criterion.supervision == "none" else given.y
-        if given.on_step is not None:
-
-            def show(row: Any, now: SparLow) -> None:
-                assert given.on_step is not None
-                given.on_step(now.embedding_, given.y, now.transform(given.X_test))
-
-            first = clone(estimator).set_params(max_iter=0).fit(given.X, labels)
-            show(None, first)
-            estimator.set_params(dictionary=first.dictionary_).set_callbacks(OnStep(show))
-        estimator.fit(given.X, labels)
-        seconds = {"tuning": 0.0, "fit": time.perf_counter() - began}
-        test, found = estimator.transform(given.X_test), _found(estimator)
-        shown = {name: value for name, value in options.items() if name != "dictionary" or start is None}
-        return MethodOutput(
-            estimator.embedding_, test, labels=given.y, parameters={**shown, **found}, seconds=seconds
-        )
 
     return method
 
@@ -346,23 +275,6 @@ def _mean_embedding(estimator: Joint, views: Sequence[Array]) -> Array:
     if len(views) == 1:
         return estimator.transform(views[0])
     return estimator.scaled(np.mean([estimator.transform(view) for view in views], axis=0))
-
-
-def _found(estimator: Any) -> dict[str, Any]:
-    """Return what was chosen from the data, and how learning went."""
-    history = estimator.history_
-    return {
-        "criterion": repr(estimator.criterion_),
-        "prior": repr(estimator.prior_),
-        "n_atoms": estimator.n_atoms_,
-        "n_components": estimator.n_components_,
-        "shrinkage": estimator.shrinkage_,
-        "mu_proximity": round(estimator.mu_proximity_, 3),
-        "n_iter": estimator.n_iter_,
-        "stop_reason": estimator.stop_reason_,
-        "nonzeros": [round(float(history["nonzeros"][i]), 2) for i in (0, -1)],
-        "quotient": [float(f"{history['quotient'][i]:.4g}") for i in (0, -1)],
-    }
 
 
 def _with_copies(given: MethodInput, pixels: int) -> tuple[Array, Array]:

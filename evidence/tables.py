@@ -305,8 +305,7 @@ def weights_grid(results: Sequence[MeasuredEntry]) -> tuple[list[float], list[fl
     """Return the values of μ₁ and of μ₂, and mean accuracies (proximities, coherences)."""
     names = ("mu_1", "mu_2") if "mu_1" in results[0].entry.options else ("mu_coherence", "mu_proximity")
     frame = pd.DataFrame(
-        {**{name: r.entry.options[name] for name in names}, "mean": _mean(r.values())}
-        for r in results
+        {**{name: r.entry.options[name] for name in names}, "mean": _mean(r.values())} for r in results
     )
     grid = frame.pivot(index=names[1], columns=names[0], values="mean").astype(float)
     return grid.columns.tolist(), grid.index.tolist(), grid.to_numpy()

@@ -108,11 +108,13 @@ class Printed(Criterion):
             object.__setattr__(self, attribute, getattr(RECORDS[self.name], attribute))
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
+        """Return l as given, as printed for digits, or classes − 1."""
         printed = self.n_components or RECORDS[self.name].n_components
         classes = None if y is None else n_classes(y) - 1 if are_classes(y) else np.shape(y)[1]
         return min(n_features, printed or max(1, classes or 1))
 
     def bind(self, X: Any, y: Array | None = None, n_jobs: int | None = None, codes: Any = None) -> Quotient:
+        """Return the quotient of the printed sums, with σ in its ridge; neighbours are those of the codes (n, r)."""
         near = X if codes is None else codes
         near = near.toarray() if sp.issparse(near) else near
         above, below, ridge = RECORDS[self.name].parts(self, X, y, near, n_jobs)
@@ -267,7 +269,7 @@ def as_printed(
     criterion : str, default="lda"
         "pca", "lle", "lap", "lda", "mfa", "mvr", "sda", "slap" or "smvr".
     n_components : int, optional
-        Dimension l; by default 50 for pca and 20 for lle and lap, as printed for digits, and classes − 1 for the others.
+        Dimension l; 50 by default for pca and 20 for lle and lap, as printed for digits, classes − 1 for the others.
     setting : str, default="digits"
         The experiment whose parameters are taken: "digits", "few labels", "faces", "caltech101", "caltech256" or
         "scenes15".
@@ -298,8 +300,8 @@ def as_printed(
     Examples
     --------
     >>> from sparlow import as_printed
-    >>> as_printed("lda", n_atoms=500).solver
-    Solver(method='joint', tol=1e-05, refresh_every=2, mu_coherence=0.005, mu_proximity=0.0004, sums=True, checkpoint=None)
+    >>> as_printed("lda", n_atoms=500).prior
+    ElasticNet(l1=0.2, l2=2e-05, positive=False)
 
     """
     if setting not in SETTINGS:
@@ -311,7 +313,7 @@ def as_printed(
     fields = {field.name for field in dataclasses.fields(Printed)}
     written = {name: chosen.pop(name) for name in tuple(chosen) if name in fields}
     return SparLow(
-        Printed(criterion, n_components, **{**written, **parameters}),
+        Printed(name=criterion, n_components=n_components, **{**written, **parameters}),
         n_components,
         dictionary=dictionary,
         max_iter=max_iter,

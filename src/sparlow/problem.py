@@ -257,8 +257,8 @@ def begin(
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
     The ridge of B is given, or ``shrinkage`` · tr(B)/r on the scale of B at the first codes, r the number of codes. The
-    regularizers are scaled by the first quotient; with ``sums`` they are the paper's, sums over pairs and atoms that are
-    not scaled. ``start`` are the samples coded at D, if that has been done, and
+    regularizers are scaled by the first quotient; with ``sums`` they are the paper's sums over pairs and atoms, not
+    scaled. ``start`` are the samples coded at D, if that has been done, and
     where no step is to be made any projection, which is then not solved for.
     """
     with Threads(1):

@@ -39,12 +39,12 @@ class Solver:
         Weight μ₁ of the coherence of the atoms.
     mu_proximity : float, optional
         Weight μ₂ of the distance from the first dictionary; by default chosen from criterion and data.
-    sums : bool, default=False
-        Whether μ₁ and μ₂ weigh the paper's sums over pairs of atoms and over atoms. By default they weigh the means, in
-        units of the first quotient.
     checkpoint : str or path, optional
         A file that each step leaves its state in. Where it is there already, a fit with the same data and settings goes
         on from it, and ends with the bits of one that was not ended. Remove the file to begin anew.
+    sums : bool, default=False
+        Whether μ₁ and μ₂ weigh the paper's sums over pairs of atoms and over atoms. By default they weigh the means, in
+        units of the first quotient.
 
     """
 
@@ -53,8 +53,8 @@ class Solver:
     refresh_every: int = 2
     mu_coherence: float = 0.0
     mu_proximity: float | None = None
-    sums: bool = False
     checkpoint: str | os.PathLike[str] | None = None
+    sums: bool = False
 
     def __post_init__(self) -> None:
         _require(self, "method", self.method in SOLVERS, f"one of {', '.join(SOLVERS)}")
