@@ -34,7 +34,7 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import LinearSVC
 
 from sparlow import SparLow
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.criteria import CRITERIA
 from sparlow.evaluation import TUNING, divided, own_embedding, part, searched
 from sparlow.images import Scattering, kspm, llc, lsc, scspm
@@ -374,9 +374,6 @@ METHODS: dict[str, Method] = {
     ),
     "BMDDL": of_estimator(
         lambda p: BMDDL(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.01, 0.05], "ridge": [0.1, 1.0]}
-    ),
-    "SSPIC": of_estimator(
-        lambda p: SSPIC(random_state=p.seed, n_jobs=p.threads), {"dimensions": [5, 10, 20], "price": [0.003, 0.01]}
     ),
     "LDA decision": of_estimator(lambda p: DecidingLDA()),
     "linear SVM": of_estimator(lambda p: LinearSVC(random_state=0), {"C": [1.0, 10.0]}),

@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from sparlow import Coder, DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, Scattering, SpatialPyramid
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Patches
@@ -77,7 +77,7 @@ def of_trace_ratio():
 
 
 CLASSIFIERS = [SRC(), DKSVD(24, max_iter=1), LCKSVD(24, max_iter=1), FDDL(24, max_iter=1), TDDL(24, max_iter=1),
-               BMDDL(24, max_iter=1), SSPIC(24), LapRLS()]  # fmt: skip
+               BMDDL(24, max_iter=1), LapRLS()]  # fmt: skip
 CASES = {
     "encode": lambda n_jobs: [encode(X, D, L1, n_jobs=n_jobs)],
     "encode one": lambda n_jobs: [Coder(D, L1, n_jobs=n_jobs).encode(X[[i]]) for i in range(20)],

@@ -30,6 +30,7 @@ def test_what_sets_or_panels_share_is_one_on_another_set():
         ("digits", "K-SVD"),
         ("digits", "ODL"),
         ("digits", "RLS-DLA"),
+        *(("digits", f"{name}, as printed") for name in ("K-SVD", "ODL", "RLS-DLA")),
     ]
     one = named("table2a")[0]
     moved = one.at(one.quick, "digits")
@@ -54,7 +55,7 @@ def test_every_entry_names_a_method_a_form_and_known_options():
     table1 = {entry.name: entry.printed for entry in named("table1")[0].entries if entry.panel == "USPS"}
     assert table1["PCA-SparLow"] == {"1nn": 92.18, "svm": 96.82}
     assert [one.name for one in named("fig6")] == ["fig6a", "fig6b", "fig6c", "fig6d"]
-    with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are table1"):
+    with pytest.raises(ValueError, match=r"no experiment 'fig99'; there are printed, printed2b"):
         named("fig99")
 
 

@@ -166,7 +166,7 @@ def _fig4() -> tuple[Entry, ...]:
             entries.append(Entry(method, PIE, {"n_atoms": atoms}, printed, x=atoms, panel="120 per subject"))
             entries.append(Entry(method, _FEW, {"n_atoms": atoms}, x=atoms, panel="30 per subject"))
         for panel, setting in (("120 per subject", PIE), ("30 per subject", _FEW)):
-            others, more = ("D-KSVD", "TDDL", "BMDDL", "SSPIC"), {"n_atoms": atoms}
+            others, more = ("D-KSVD", "TDDL", "BMDDL"), {"n_atoms": atoms}
             entries += [Entry(m, setting, more, x=atoms, panel=panel, open=LATER) for m in others]
             entries += [Entry(m, setting, {}, x=atoms, panel=panel, open=LATER) for m in _LOCAL]
     return tuple(entries)
