@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 
 from . import datasets
+from .claims import claims_table, counts, state
 from .paper import EXPERIMENTS, named
 from .report import chapters, fill, markdown, page
 from .rows import Row, Task, row_file, run, tasks
 from .specification import Experiment, Size
-from .tables import state
 
 OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 HOME = pathlib.Path(__file__).parent
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     measuring.add_argument("--threads", type=int, default=2, help="threads of each row; default: 2")
     measuring.add_argument("--again", action="store_true", help="measure also what has a row")
     reporting = commands.add_parser("report", parents=[common], help="write tables, figures and a page of the rows")
+    reporting.add_argument("--format", choices=("latex", "csv"), help="also one file of that kind for each table")
     reporting.add_argument("--document", metavar="FILE", help="a Markdown file whose marked places are filled")
     return parser
 
@@ -240,13 +241,14 @@ def _place(task: Task) -> str:
 
 
 def _report(selection: Selection, arguments: argparse.Namespace) -> int:
-    if write(selection, arguments.document):
+    if write(selection, arguments.document, arguments.format):
         return OK
     return _stop(f"{selection.output} has no rows to report on.", WORK_FAILED)
 
 
-def write(selection: Selection, document: str | None = None) -> list[pathlib.Path]:
+def write(selection: Selection, document: str | None = None, form: str | None = None) -> list[pathlib.Path]:
     """Write figures and tables of all rows that are there, print the names of the files, and return them."""
+    files = []
     figures = None if document is None else pathlib.Path(document).parent / "images" / "evidence"
     found = chapters(EXPERIMENTS, selection.output, selection.size, on=selection.on, pictures=figures)
     if not found:
@@ -257,8 +259,13 @@ def write(selection: Selection, document: str | None = None) -> list[pathlib.Pat
     text.write_text(f"# {title}\n\n{markdown(found, selection.output)}", encoding="utf-8")
     web.write_text(page(found, title, selection.quick), encoding="utf-8")
     if document is not None:
-        fill(document, found)
-    written = [text, web, *(chapter.picture for chapter in found if chapter.picture is not None)]
+        texts = {"claims": claims_table(selection.output).markdown(), "counts": counts(selection.output)}
+        files += fill(document, found, texts)
+    for chapter in found if form is not None else ():
+        files.append(selection.output / f"{chapter.experiment.name}.{'tex' if form == 'latex' else 'csv'}")
+        table = chapter.table.latex() if form == "latex" else chapter.table.csv()
+        files[-1].write_text(table, encoding="utf-8")
+    written = [text, web, *files, *(chapter.picture for chapter in found if chapter.picture is not None)]
     print("\n".join(map(str, written)), flush=True)
     return written
 
