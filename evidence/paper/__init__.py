@@ -13,9 +13,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 )
 
 
-def named(name: str) -> tuple[Experiment, ...]:
+def named(name: str, among: tuple[Experiment, ...] = EXPERIMENTS) -> tuple[Experiment, ...]:
     """Return the experiment of a name, or all parts of a figure: ``fig6`` is fig6a to fig6d."""
-    found = tuple(e for e in EXPERIMENTS if e.name == name or (e.name[:-1] == name and e.name[-1].isalpha()))
+    found = tuple(e for e in among if e.name == name or (e.name[:-1] == name and e.name[-1].isalpha()))
     if not found:
         known = ", ".join(e.name for e in EXPERIMENTS)
         raise ValueError(f"There is no experiment {name!r}; there are {known}.")
