@@ -147,7 +147,9 @@ def _notes(results: Sequence[MeasuredEntry]) -> tuple[str, ...]:
     if dear := sum(_is_open(result) and result.entry.open.startswith(LATER) for result in results):
         notes.append(f"Not run for their cost: {dear} of {len(results)} cells. Each takes minutes of CPU time.")
     notes += [f"{what}: {before} by an earlier rule." for what, before in _superseded(results).items()]
-    have = {key for r in results for key in (r.keys if r.reason and not r.failed else [row["key"] for row in r.rows])}
+    have = {
+        key for r in results for key in (r.keys if r.reason and not r.failed else [row.get("key") for row in r.rows])
+    }
     wanted = {key for r in results for key in r.keys}
     if wanted - have:
         notes.append(f"{len(have)} of {len(wanted)} rows so far.")
