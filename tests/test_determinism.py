@@ -86,7 +86,7 @@ CASES = {
     "trace_ratio": lambda n_jobs: of_trace_ratio(),
     "pca": lambda n_jobs: of_joint("pca", n_jobs),
     "lda": lambda n_jobs: of_joint("lda", n_jobs),
-    "lda, as in the paper": lambda n_jobs: of_joint("lda", n_jobs, embedding="orthonormal", early_stopping=False),
+    "lda, orthonormal": lambda n_jobs: of_joint("lda", n_jobs, embedding="orthonormal", early_stopping=False),
     "lda, joint": lambda n_jobs: of_joint("lda", n_jobs, solver="joint", early_stopping=False),
     "sda": lambda n_jobs: of_joint("sda", n_jobs, y=FEW),
     "patches": lambda n_jobs: of_joint("lda", n_jobs, IMAGES, Y[:60], views=Patches()),

@@ -139,7 +139,7 @@ def _not_scaled(setting: Setting) -> list[Entry]:
 
 
 def _few_labels(setting: Setting, methods: dict[str, float | None], panel: str = "") -> list[Entry]:
-    """Return semi-supervised rows, with the test pictures learned from without labels as in the paper, and without."""
+    """Return semi-supervised rows, with the test pictures learned from without labels, and without."""
     with_test = replace(setting, transductive=True)
     entries = [
         Entry(
@@ -289,7 +289,7 @@ CATEGORIES: tuple[Experiment, ...] = (
         + _LIGHT
         + " Tuned: the prior (the default, l1 = 0.02 and l2 = 0.2, or 0.01 and 0.1) and shrinkage (0.1 or 0.3) by "
         "training folds. Inductive: learned from the training pictures alone, all with their labels. "
-        "Means of the classes' accuracies, as in the paper, whose classifier is an SVM. Three of its seven numbers of "
+        "Means of the classes' accuracies; the paper's classifier is an SVM. Three of its seven numbers of "
         "pictures; the system of Griffin et al., for which it quotes 44.2, 59.0 and 67.6, is not built here."
         + _VECTORS
         + "Caltech-256"

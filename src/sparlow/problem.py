@@ -217,7 +217,7 @@ class Eliminated(Objective):
 
 
 class Together(Objective):
-    """J(D, U) on the product of spheres and Grassmann manifold, as in the paper."""
+    """J(D, U) on the product of spheres and Grassmann manifold."""
 
     @property
     def manifold(self) -> Manifold:
