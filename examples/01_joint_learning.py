@@ -33,7 +33,8 @@ SHAPE = (8, 8)
 def methods(max_iter):
     """The representations to compare.
 
-    The sequential SparLDA is the start of LDA-SparLow. Both have codes alone, an orthonormal projection and all steps. At its defaults SparLow also weighs samples and codes, and makes only steps that help on held-out images.
+    The sequential SparLDA is the start of LDA-SparLow. Both have codes alone, an orthonormal projection and all steps.
+    At its defaults SparLow also weighs samples and codes, and makes only steps that help on held-out images.
     """
     plain = {"embedding": "orthonormal", "early_stopping": False, "random_state": 0, "n_jobs": -1}
     return {
