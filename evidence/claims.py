@@ -121,7 +121,8 @@ def _not_run(results: Results) -> Side:
 
 
 def _best(results: Results, experiment: str, names: tuple[str, ...], panel: str = "", x: float | None = None) -> float:
-    return float(np.nanmax([results.mean(experiment, name, panel, x=x) for name in names]))
+    means = [results.mean(experiment, name, panel, x=x) for name in names]
+    return max((mean for mean in means if not np.isnan(mean)), default=np.nan)
 
 
 def _starts(results: Results, suffix: str) -> Side:

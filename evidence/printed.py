@@ -18,7 +18,7 @@ def printed(criterion: str) -> Method:
 
     def method(given: MethodInput) -> MethodOutput:
         options, began = dict(given.options), time.perf_counter()
-        start = options.pop("start", None)
+        start, _ = options.pop("start", None), options.pop("tune", None)  # nothing is tuned
         seeds: dict[str, Any] = {"random_state": given.seed, "n_jobs": given.threads}
         shown = dict(options)
         if start is not None:

@@ -97,8 +97,9 @@ class Table:
         return "\n\n".join(filter(None, [text, *self.notes]))
 
     def csv(self) -> str:
-        """Return the cells as comma-separated values; notes are left out."""
-        return pd.DataFrame(self.rows, columns=list(self.head)).to_csv(index=False)
+        """Return the cells as comma-separated values, without bold and notes."""
+        cells = [[cell.strip("*") for cell in row] for row in self.rows]
+        return pd.DataFrame(cells, columns=list(self.head)).to_csv(index=False)
 
     def latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs; notes follow as comments."""

@@ -60,7 +60,8 @@ def test_list_names_every_experiment_its_rows_and_its_data(tmp_path, capsys, mon
     assert not listing("-o", tmp_path, *SMALL).data.str.contains("missing").any()
     code, shown, said = command(capsys, "list", "-o", tmp_path)
     assert code == 0
-    assert re.match(r"table1 +0 of \d+ +\d.* +usps \(missing\), mnist \(missing\) +Unsup", shown[1])
+    line = next(line for line in shown if line.startswith("table1 "))
+    assert re.match(r"table1 +0 of \d+ +\d.* +usps \(missing\), mnist \(missing\) +Unsup", line)
     assert said == f"Rows are counted in {tmp_path}, which --output names; image sets in {tmp_path}.\n"
     monkeypatch.delenv("SPARLOW_DATA")
     assert "no folder of image sets is set (--data or SPARLOW_DATA)" in command(capsys, "list", "-o", tmp_path)[2]

@@ -550,7 +550,7 @@ def test_documents_are_filled_between_their_marks(tmp_path):
 def test_tables_are_written_for_other_programs():
     table = Table(("method", "1NN"), (("raw & plain", "**91.00 ± 0.10**"), ("50 %", "–")), ("A note.",))
     frame = pd.read_csv(io.StringIO(table.csv()))
-    assert frame.values.tolist() == [list(row) for row in table.rows]
+    assert frame.to_numpy().tolist() == [["raw & plain", "91.00 ± 0.10"], ["50 %", "–"]]
     lines = table.latex().splitlines()
     assert r"raw \& plain & \textbf{91.00 $\pm$ 0.10} \\" in lines
     assert lines[-1] == "% A note."

@@ -349,7 +349,7 @@ DIGITS_AND_FACES: tuple[Experiment, ...] = (
         Size(10, 5),
         replace(_SMALL_MODEL, points=(0.0, 0.01, 1.0)),
         axes=("mu_coherence", "mu_proximity"),
-        remark="Printed: 94 to 97.6, a broad plateau. The weights are relative to the first quotient: printed are 2 to 400.",
+        remark="Printed: 94 to 97.6, a broad plateau. Weights are relative to the first quotient: 2 to 400 printed.",
     ),
     Experiment(
         "fig3",
