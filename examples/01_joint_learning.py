@@ -33,17 +33,17 @@ SHAPE = (8, 8)
 def methods(max_iter):
     """The representations to compare.
 
-    The sequential SparLDA is the start of LDA-SparLow. Both are the paper's: codes alone, an orthonormal projection and
-    all steps. At its defaults SparLow also weighs samples and codes, and makes only steps that help on held-out images.
+    The sequential SparLDA is the start of LDA-SparLow. Both have codes alone, an orthonormal projection and all steps.
+    At its defaults SparLow also weighs samples and codes, and makes only steps that help on held-out images.
     """
-    paper = {"embedding": "orthonormal", "early_stopping": False, "random_state": 0, "n_jobs": -1}
+    plain = {"embedding": "orthonormal", "early_stopping": False, "random_state": 0, "n_jobs": -1}
     return {
         "raw pixels": FunctionTransformer(),
         "PCA, 95 % of variance": PCA(0.95),
         "LDA, shrinkage": LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
-        "SparLDA": SparLow("lda", max_iter=0, **paper),
-        "LDA-SparLow": SparLow("lda", max_iter=max_iter, **paper),
-        "MFA-SparLow": SparLow("mfa", max_iter=max_iter, **paper),
+        "SparLDA": SparLow("lda", max_iter=0, **plain),
+        "LDA-SparLow": SparLow("lda", max_iter=max_iter, **plain),
+        "MFA-SparLow": SparLow("mfa", max_iter=max_iter, **plain),
         "SparLow, defaults": SparLow(max_iter=max_iter, random_state=0, n_jobs=-1),
         "SparLow, patches": SparLow(views=Patches(), random_state=0, n_jobs=-1),
     }

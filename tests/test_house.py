@@ -31,7 +31,7 @@ FLOORS = [
     ["solvers", "quadratic", "checkpoints", "stochastic", "spectrum", "serving"],
     ["stream"],
     ["estimators", "images"],
-    ["evaluation", "classifiers", "explanations"],
+    ["evaluation", "classifiers", "explanations", "printed"],
     ["models"],
     ["plots", "export"],
     ["app"],
@@ -122,8 +122,8 @@ print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
     assert json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) == [0, False]
 
 
-TOP = """Coder Copies DictionaryLearner SparLow TraceQuotient encode load objective omp optimality_gap pullback save
-         trace_ratio"""
+TOP = """Coder Copies DictionaryLearner SparLow TraceQuotient as_printed encode load objective omp optimality_gap
+         pullback save trace_ratio"""
 ROOMS = "classifiers coders criteria explanations export images plots priors solvers views"
 
 

@@ -8,6 +8,7 @@ from .copies import Copies
 from .dictionaries import omp
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .models import load, save
+from .printed import as_printed
 from .tracequotient import trace_ratio
 
 __version__ = "0.2.0"
@@ -31,6 +32,7 @@ __all__ = [
     "DictionaryLearner",
     "SparLow",
     "TraceQuotient",
+    "as_printed",
     "encode",
     "load",
     "objective",

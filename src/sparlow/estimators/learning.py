@@ -209,7 +209,8 @@ def learn_from(
             )
     coded, ridge = samples.coded(D, keep=steps > 0), None
     if quotient is None or setup.views.epsilon:
-        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D, coded), labels, setup.n_jobs)
+        first = coded.features if setup.criterion.on_codes else None
+        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D, coded), labels, setup.n_jobs, first)
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
@@ -247,6 +248,7 @@ def learn_from(
         ridge=ridge,
         mu_coherence=setup.solver.mu_coherence,
         mu_proximity=setup.mu_proximity,
+        sums=setup.solver.sums,
         start=(coded, U),
     )
     learned = Learned(setup, labels, choice, objective, start, embedding)
