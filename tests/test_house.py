@@ -210,11 +210,9 @@ def test_joint_learning_example_runs(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_generalisation_example_runs(tmp_path):
-    settings = ("defaults", "plain quotient", "plain quotient, tiny shrinkage")
     path = tmp_path / "curves.png"
-    histories = cases.load_example("generalisation").main(path, 400, seeds=[0], max_iter=8, settings=settings)
-    assert all(history["quotient"][-1] > 1 for history in histories.values())
-    assert histories["defaults"]["held_out"][-1] > histories[settings[-1]]["held_out"][-1]
+    curves = cases.load_example("generalisation").main(path, n_samples=200, passes=10, seeds=[0])
+    assert curves["stochastic"][-1] > curves["stochastic"][0] == curves["eliminate"][0] > 80
     assert path.exists()
 
 
