@@ -89,13 +89,14 @@ def table(rows):
 PAGE = """\
 # The paper's form on image sets
 
-`SPARLOW_DATA=<folder> python -m benchmarks.accuracy` makes the rows, which are kept in `benchmarks/results/accuracy.json`,
-and `--page` this page. SparLow has codes alone, an orthonormal projection and ten steps of the paper's ascent; Spar… is
-its start. Prior and number of atoms are those of `evidence/defaults.py`, embeddings have unit norm. `SparLow("lda")` has
-[other defaults](../defaults.md); [the zoo](zoo.md) has its accuracies on these sets.
+`SPARLOW_DATA=<folder> python -m benchmarks.accuracy` makes the rows, which are kept in
+`benchmarks/results/accuracy.json`, and `--page` this page. SparLow has codes alone, an orthonormal projection and ten
+steps of the paper's ascent; Spar… is its start. Prior and number of atoms are those of `evidence/defaults.py`,
+embeddings have unit norm. `SparLow("lda")` has [other defaults](../defaults.md); [the zoo](zoo.md) has its accuracies
+on these sets.
 
-Accuracy in %, nearest neighbour / support vector machine, means over three seeds. All methods see the same images of unit
-norm. Their settings are chosen on training images. NCA, on at most 3000 images, is the better of two settings.
+Accuracy in %, nearest neighbour / support vector machine, means over three seeds. All methods see the same images of
+unit norm. Their settings are chosen on training images. NCA, on at most 3000 images, is the better of two settings.
 
 {table}
 
