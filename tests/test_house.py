@@ -91,6 +91,15 @@ def test_imports_go_downwards_only():
         assert not {"sparlow", "evidence"} & packages, f"{path}: import rooms of the library alone, and relatively"
 
 
+def test_the_map_shows_the_floors():
+    page = (cases.ROOT / "docs" / "architecture.md").read_text()
+    drawn = []
+    for floor, room in re.findall(r"(?m)^\| (\d*) ?\| `(\w+)/?` \|", page):
+        drawn += [[]] if floor else []
+        drawn[-1].append(room)
+    assert [sorted(rooms) for rooms in drawn] == [sorted(rooms) for rooms in FLOORS]
+
+
 def test_the_evidence_stands_beside_the_library():
     """It imports the library, which stays complete without it: nothing of the evidence is built into the wheel."""
     paths = list((cases.ROOT / "evidence").rglob("*.py"))
