@@ -198,14 +198,14 @@ print(json.dumps(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer})
 
 @pytest.mark.slow
 def test_joint_learning_example_runs(tmp_path, capsys):
-    rows = cases.load_example("joint_learning").main(tmp_path, n_samples=400, max_iter=2)
+    rows = cases.load_example("joint_learning").main(tmp_path, n_samples=400, passes=2)
     assert [row.name for row in rows] == [
         "raw pixels",
         "PCA, 95 % of variance",
         "LDA, shrinkage",
-        "SparLDA",
-        "LDA-SparLow",
-        "MFA-SparLow",
+        "codes alone, start",
+        "codes alone, end",
+        "SparLow, start",
         "SparLow, defaults",
         "SparLow, patches",
     ]
@@ -214,7 +214,7 @@ def test_joint_learning_example_runs(tmp_path, capsys):
     pictures = sorted(tmp_path.glob("*.png"))
     assert len(pictures) == 5
     assert all(str(path) in said for path in (*pictures, tmp_path / "report.html"))
-    assert "MFA-SparLow" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "codes alone, end" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

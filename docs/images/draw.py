@@ -1,8 +1,9 @@
-"""Draw the pictures of README.md and of pages from the models that they show: ``python docs/images/draw.py``."""
+"""Draw the pictures of README.md and of pages: ``python docs/images/draw.py [NAME …]``."""
 
 import json
 import pathlib
 import runpy
+import sys
 
 import matplotlib
 
@@ -20,10 +21,10 @@ GALLERY = HERE.parents[1] / "examples" / "gallery"
 
 
 def digits():
-    """Draw nine numbers of LDA and of SparLow by t-SNE: the second figure of the example."""
+    """Draw nine numbers of LDA and of SparLow, at start and end, by t-SNE: the second figure of the example."""
     runpy.run_path(str(GALLERY / "plot_02_comparison.py"))
     figure = plt.figure(2)
-    for ax, name in zip(figure.axes, ("lda", "sparlow"), strict=True):
+    for ax, name in zip(figure.axes, ("lda", "start", "end"), strict=True):
         figure.canvas.draw()
         around = ax.get_tightbbox().transformed(figure.dpi_scale_trans.inverted()).padded(0.05)
         figure.savefig(HERE / f"digits_{name}.png", dpi=90, bbox_inches=around)
@@ -78,8 +79,6 @@ def first_fit():
 
 
 if __name__ == "__main__":
-    digits()
-    few_labels()
-    network_vectors()
-    patches()
-    first_fit()
+    drawn = {draw.__name__: draw for draw in (digits, few_labels, network_vectors, patches, first_fit)}
+    for name in sys.argv[1:] or drawn:
+        drawn[name]()
