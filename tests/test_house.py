@@ -310,6 +310,14 @@ def test_links_lead_somewhere(page):
     assert all(target.startswith(made) or (page.parent / target).exists() for target in targets), targets
 
 
+@pytest.mark.parametrize(
+    "page", [*sorted(cases.ROOT.glob("docs/*.md")), cases.ROOT / "README.md"], ids=lambda p: p.name
+)
+def test_code_on_pages_is_as_wide_as_their_column(page):
+    blocks = re.findall(r"(?m)^```(?:python|sh)\n(.*?)^```", page.read_text(), re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 88] == []
+
+
 def test_errata_name_tests_that_exist():
     named = re.findall(r"tests/(\w+\.py)::(\w+)", (cases.ROOT / "docs" / "errata.md").read_text())
     assert len(named) > 5

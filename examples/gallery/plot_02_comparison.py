@@ -1,9 +1,9 @@
 """
-Ten digits on a plane: PCA, LDA, UMAP and SparLow
-=================================================
+Ten digits: LDA, and SparLow before and after learning together
+===============================================================
 
-Reduce scikit-learn's digits to two numbers in four ways, and draw test images at their
-places.
+Two numbers are too few for ten digits. Nine are enough, and better ones once dictionary
+and projection have learned together.
 """
 
 # %%
