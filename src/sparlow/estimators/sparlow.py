@@ -294,7 +294,7 @@ class SparLow(CallbackSupportMixin, Projector):
             self._forget()
             beside = Beside(sample_weight, groups, X_val, y_val)
             self._remember(fit_model(self, X, y, beside, last, finishing))
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
         if finishing.came:
             self.stop_reason_ = "interrupted"
         if self.stop_reason_ == "interrupted":
@@ -352,7 +352,7 @@ class SparLow(CallbackSupportMixin, Projector):
         begun, fitted = with_batch(begun, X, labels)
         if fitted:
             self._remember(fitted)
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
         self._stream = begun
 
     def _html_repr(self) -> str:
@@ -429,7 +429,7 @@ class SparLow(CallbackSupportMixin, Projector):
         coded = self._coded(X)
         served = self.__dict__.get("_served")
         if served is None or served.source is not self.projection_:
-            served = self._served = Served(self.projection_, self.weights_, self._centre, self.forms_)
+            served = Served(self.projection_, self.weights_, self._centre, self.forms_)
         return served(coded.features, coded.samples.X).astype(coded.samples.dtype, copy=False)
 
     @one_blas_thread()
@@ -496,7 +496,12 @@ class SparLow(CallbackSupportMixin, Projector):
             unit = self.normalize is not False
             m = self.n_features_in_
             self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon, self._whitener)
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
+
+    def _bind(self) -> None:
+        """Prepare what codes and embeds new samples."""
+        self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        self._served = Served(self.projection_, self.weights_, self._centre, self.forms_)
 
     def _check_sound(self) -> None:
         """Refuse attributes of ``SparLow`` from a damaged file."""
