@@ -254,7 +254,7 @@ def test_the_embedding_is_the_transform_of_the_samples_where_codes_depend_on_the
         return plain(self, X, start, n_jobs) * (1.01 if start is not None else 1.0)
 
     monkeypatch.setattr(Coder, "codes", codes)
-    model = plain(prior=prior, max_iter=2, solver=solver).fit(X, Y)
+    model = small(prior=prior, max_iter=2, solver=solver, embedding="orthonormal", early_stopping=False).fit(X, Y)
     assert any(started)
     assert model.n_iter_ > 0
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9 * np.abs(model.embedding_).max())

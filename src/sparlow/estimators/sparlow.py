@@ -28,27 +28,15 @@ from ..priors import Prior
 from ..rows import Codes, Local, Samples, code, is_dask, streams
 from ..serving import Served
 from ..solvers import SOLVERS, EarlyStopping, Solver
-from ..stream import check_streams
 from ..views import Bound, Views
 from .attributes import check_attributes, table_of_numbers
 from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
 from .fitting import Beside, begun_with, fit_model
 from .large import by_blocks, in_parts
 from .scaling import Scaling
-from .streaming import all_so_far, with_batch
+from .streaming import all_so_far, can_stream, with_batch
 
 Array = NDArray[Any]
-
-
-def _streams(model: Any) -> bool:
-    """Return whether a model can learn from a stream; the error says why not."""
-    if model.views is not None:
-        raise AttributeError("partial_fit takes samples as they are: leave views out, or use fit.")
-    try:
-        check_streams(criterion_named(model.criterion))
-    except ValueError as error:
-        raise AttributeError(str(error)) from error
-    return True
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -302,7 +290,7 @@ class SparLow(CallbackSupportMixin, Projector):
             warn(said, ConvergenceWarning)
         return self
 
-    @available_if(_streams)
+    @available_if(can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> SparLow:
         """Learn from one batch of a stream; for lda, mvr and pca.
