@@ -62,7 +62,7 @@ for k, name in enumerate(("test images", "mirrored test images")):
     ax.bar_label(bars, fmt="%.0f")
 ax.set_xticks([0.2, 1.2], list(models))
 ax.set(ylabel="classified correctly, %", ylim=(0, 130))
-ax.set_title("Mirror images are told with the views only")
+ax.set_title("Mirrored images need the views")
 ax.legend(frameon=False, ncols=2, loc="upper left")
 # sphinx_gallery_thumbnail_number = 2
 plt.show()
