@@ -8,7 +8,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Dataset:
         Samples; images row by row, grey values from 0 to 1 if they were bytes.
     y : array of shape (n,), optional
         Labels, −1 where a sample has none; or real targets, NaN where they are missing.
-    shape : (int, int), optional
-        Height and width, if the samples are images.
+    shape : (int, int) or (int, int, 3), optional
+        Height and width, if the samples are pictures; a third number if they have colours.
     feature_names : tuple of str, optional
         Column names of a table.
     names : tuple of str, optional
@@ -52,24 +52,36 @@ class Dataset:
         The digest of what ``sparlow features`` made the rows with, if it did.
     rows : array of shape (n, p), optional
         Samples as they were read, where ``X`` was prepared for a model; of photographs the digests of their files.
-    files : tuple of Path, optional
-        The files of photographs, whose features the rows are.
+    pictures : tuple of Picture, optional
+        The pictures that the rows were made of.
+    described : bool, default=False
+        Whether the rows are features of pictures, not their pixels.
     coloured : bool, default=False
         Whether these are grey values of pictures that have colours.
+    groups : array of shape (n,), optional
+        Which samples belong together.
+    frame : DataFrame, optional
+        Columns of a table, to be encoded; the rows are empty until then.
+    labels_from : str, optional
+        The column of the labels.
 
     """
 
     X: Array
     y: Array | None = None
-    shape: tuple[int, int] | None = None
+    shape: tuple[int, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     source: str = ""
     bare: Array | None = None
     features: str = ""
     rows: Array | None = None
-    files: tuple[pathlib.Path, ...] | None = None
+    pictures: tuple[Picture, ...] | None = None
+    described: bool = False
     coloured: bool = False
+    groups: Array | None = None
+    frame: Any = None
+    labels_from: str | None = None
 
     @property
     def _read(self) -> Array:
@@ -112,9 +124,21 @@ class Dataset:
 
     def take(self, rows: Array) -> Dataset:
         """Return some of the samples."""
-        y, bare, read = (None if part is None else part[rows] for part in (self.y, self.bare, self.rows))
-        names, files = (None if part is None else tuple(part[row] for row in rows) for part in (self.names, self.files))
-        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read, files=files)
+        y, bare, read, groups = (
+            None if part is None else part[rows] for part in (self.y, self.bare, self.rows, self.groups)
+        )
+        names, pictures = (
+            None if part is None else tuple(part[row] for row in rows) for part in (self.names, self.pictures)
+        )
+        frame = None if self.frame is None else self.frame.iloc[rows]
+        return replace(
+            self, X=self.X[rows], y=y, bare=bare, names=names, rows=read, pictures=pictures, groups=groups, frame=frame
+        )
+
+    @property
+    def classes(self) -> Array | None:
+        """Return the labels if they are classes, None for targets or nothing."""
+        return None if self.y is None or self.y.ndim > 1 or self.y.dtype.kind == "f" else self.y
 
 
 @dataclass(frozen=True)
@@ -123,22 +147,27 @@ class ReadOptions:
 
     Parameters
     ----------
-    label_column : str, optional
-        Name or position (from 0, or from −1 at the end) of the column of labels; by default one called label, class,
-        target or y, or the only column that is not numeric.
     labels : path, optional
-        A file of labels: .npy, or text with one on each line.
-    size : (int, int), optional
-        Height and width: what images are scaled to, or the shape of rows that are images.
-    part : {"train", "test", "all"}, optional
-        Which part of a file that has both.
-    header : bool, optional
-        Whether the first line of a .csv names the columns; by default it does if none of its cells is a
-        number, one is a usual name of labels, or one is a word above a column of numbers.
+        Where labels are: a column of a table, by its name or position (from 0, or from −1 at the end), or a file, .npy
+        or text with one on each line; by default a column called label, class, target or y, or the only one of words.
+    groups : path, optional
+        Where groups are, in the same way; "folders" for those of pictures below their classes.
     unlabelled : str, optional
         The label of samples that have none; empty cells of a table are unlabelled in any case.
+    size : (int, int) or (int, int, 3), optional
+        Height and width: what pictures are scaled to, or the shape of rows that are pictures.
+    colours : bool, default=False
+        Keep the colours of pictures.
+    whole : bool, default=False
+        Read pictures in their full size.
+    part : {"train", "test", "all"}, optional
+        Which part of a file that has both.
     columns : tuple of str, optional
         The columns that a model was learned from, in its order.
+    worded : tuple of str, optional
+        Those that were words, for a model that encodes words and fills gaps.
+    usual : str, optional
+        The column that a model had its labels from.
     use, drop : tuple of str, optional
         The only columns of a table to use, and columns to leave out: names, or positions from 0.
     one_hot : tuple of str, optional
@@ -152,19 +181,63 @@ class ReadOptions:
 
     """
 
-    label_column: str | None = None
     labels: str | os.PathLike[str] | None = None
-    size: tuple[int, int] | None = None
-    part: str | None = None
-    header: bool | None = None
+    groups: str | os.PathLike[str] | None = None
     unlabelled: str | None = None
-    columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
+    size: tuple[int, ...] | None = None
+    colours: bool = False
+    whole: bool = False
+    part: str | None = None
+    columns: tuple[str, ...] | None = None
+    worded: tuple[str, ...] | None = None
+    usual: str | None = None
     use: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     one_hot: tuple[str, ...] | None = None
     fill: bool = False
     skip: bool = False
     n_jobs: int | None = None
+
+    @property
+    def encodes(self) -> bool:
+        """Return whether words are to be encoded or gaps to be filled."""
+        return self.one_hot is not None or self.fill or self.worded is not None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture file, which is read once.
+
+    Parameters
+    ----------
+    file : Path
+    name : str
+        Its path within the folder.
+    folders : tuple of str
+        The sub-folders that it lies in; the first is its class.
+    size : (int, int)
+        Height and width of the file, upright.
+    used : (int, int)
+        Height and width as it is used.
+    digest : array of shape (16,)
+        Of the content of the file.
+    coloured : bool
+        Whether colours can be seen.
+    pixels : array, optional
+        Grey values from 0 to 1 or bytes, or red, green and blue as bytes; None where they would take too much memory.
+    thumbnail : array of shape (height, width, 3)
+
+    """
+
+    file: pathlib.Path
+    name: str
+    folders: tuple[str, ...]
+    size: tuple[int, int]
+    used: tuple[int, int]
+    digest: Array
+    coloured: bool
+    pixels: Array | None
+    thumbnail: Array
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas

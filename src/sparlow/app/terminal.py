@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+from .options import WRONG_USE
+
+OK, WORK_FAILED, INTERRUPTED = 0, 1, 130
 # names in files of other people must not move the cursor, clear the screen or rename the window
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
@@ -98,26 +100,33 @@ class Terminal:
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
         """Show a bar that the given function moves on by one, with words about the step; in a pipe, a stage each."""
+        done, began = 0, time.monotonic()
+
+        def move(words: str) -> None:
+            nonlocal done
+            done += 1
+            self.stage(": ".join(filter(None, [f"{title}, {done} of {total}", words])))
+
         if not self.lively:
-            done = 0
-
-            def move(words: str) -> None:
-                nonlocal done
-                done += 1
-                self.stage(f"{title}, {done} of {total}: {words}" if words else f"{title}, {done} of {total}")
-
             yield move
             return
         try:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         except ImportError:
-            yield lambda words: print(f"{title}: {words}", file=sys.stderr, flush=True)
+            yield move
             return
         columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True)) as bar:
             task = bar.add_task(title, total=total, words="")
-            yield lambda words: bar.update(task, advance=1, words=words)
+
+            def advance(words: str) -> None:
+                nonlocal done
+                done += 1
+                left = (time.monotonic() - began) / done * (total - done)
+                bar.update(task, advance=1, words=f"{words}  at most {left:.0f} s left" if done < total else words)
+
+            yield advance
 
 
 class InterruptGuard:
@@ -141,18 +150,6 @@ class InterruptGuard:
     def hold(self) -> None:
         """Let no interrupt through any more."""
         self._held = True
-
-    @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Let the first interrupt through again, and end what is done here by it: it can be left out."""
-        self._held = False
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.came = True
-            self._terminal.warn("stopping; what was learned is saved first.")
-        finally:
-            self._held = True
 
     def __enter__(self) -> InterruptGuard:
         main = threading.current_thread() is threading.main_thread()

@@ -82,7 +82,7 @@ def report(
     sections = [
         Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows)) + _said_of_collapse(Z)),
         *_doubtful(guesses, data),
-        *([] if dataset.files is not None else [_atoms(data, model.views), _factors(data, model)]),
+        *([_atoms(data, model.views), _factors(data, model)] if _has_codes(model) and not dataset.described else []),
         _course(model),
         *_accuracy(judgements, protocol),
         Section("Model", _parameters(held)),
@@ -187,7 +187,7 @@ def _payload(
     numbers: Array,
     classes: list[str],
     guesses: _Guesses | None,
-    shape: tuple[int, int] | None,
+    shape: tuple[int, ...] | None,
 ) -> dict[str, Any]:
     """Return everything that the script draws from."""
     model, n = held.model, len(shown.X)
@@ -217,9 +217,9 @@ def _payload(
             "probability": packing.as_base64(np.round(1000 * guesses.probability), np.uint16),
             "likeness": packing.as_base64(np.round(1000 * guesses.likeness), np.uint16),
         }
-    if shown.files is not None:
-        return {**data, "images": packing.sprite_of_files(shown.files)}
-    data["images"] = None if shape is None else packing.sprite(shown.X, shape)
+    if shown.pictures is not None and shown.described:
+        return {**data, "images": packing.sprite_of_pictures(shown.pictures)}
+    data["images"] = None if shape is None else packing.sprite_of_rows(shown.X, shape)
     data["profiles"] = packing.pack_profiles(shown.X) if shape is None else None
     if isinstance(model.views, Patches):
         found = explanations.factors(model, shown.X[np.linspace(0, n - 1, min(n, _FOR_FACTORS)).astype(int)])
@@ -234,14 +234,22 @@ def _payload(
             data["local"], matrix = packing.local_parts(model, shown.X, guesses.pairs)
         else:
             matrix = packing.atom_amounts(model, shown.X)
+    elif not _has_codes(model):
+        return data
     else:
         matrix = model.encode(shown.X)
         data["codes"] = packing.pack_codes(matrix)
-        data["factors"] = packing.pack_vectors(model.components_, shape)
-        data["atoms"] = packing.pack_vectors(model.dictionary_, shape)
+        flat = None if shape is None or len(shape) > 2 else shape
+        data["factors"] = packing.pack_vectors(model.components_, flat)
+        data["atoms"] = packing.pack_vectors(model.dictionary_, flat)
     if data["atoms"] is not None:
         data["atoms"] |= packing.atom_usage(matrix, numbers, len(classes))
     return data
+
+
+def _has_codes(model: Any) -> bool:
+    """Return whether the embedding makes use of codes."""
+    return bool(model.weights_[0])
 
 
 def _said_of_collapse(Z: Array) -> str:
@@ -421,14 +429,17 @@ def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, A
     """Return the numbers at the top of the page."""
     model = held.model
     shape = dataset.shape or held.image_shape
-    what = "numbers" if dataset.files is None else "features of a photograph"
+    what = "numbers" if not dataset.described else "features of a photograph"
     facts: dict[str, Any] = {
         "criterion": type(model.criterion_).__name__,
         "samples": f"{len(dataset.X):,}",
-        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{dataset.X.shape[1]} {what}",
+        "each": f"{' × '.join(map(str, shape[:2]))} pixels{' in colour' * (len(shape) > 2)}"
+        if shape
+        else f"{dataset.X.shape[1]} {what}",
         "reduced to": f"{model.n_components_} number{'s' if model.n_components_ > 1 else ''}",
-        "atoms": model.n_atoms_,
     }
+    if _has_codes(model):
+        facts["atoms"] = model.n_atoms_
     if classes:
         facts["classes"] = len(classes)
     return facts
