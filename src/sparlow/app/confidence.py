@@ -46,13 +46,15 @@ def held_out_unlikeness(model: SparLow, dataset: Dataset, prepare: Prepare | Non
 
     The embedding alone is solved for two thirds of at most 900 samples: dictionary and prior stay as they are, and no
     step is made. ``prepare(rest, held)`` returns the samples of these rows, prepared by what was learned from the
-    former; by default they are those of the dataset.
+    former, whose dictionary is then learned anew; by default they are those of the dataset.
     """
     if dataset.classes is None or not hasattr(model, "classes_"):
         return None
     rows = np.random.default_rng(0).permutation(np.flatnonzero(known_rows(dataset.classes)))[:_MOST]
     held, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
-    known: dict[str, Any] = {"dictionary": model.dictionary_, "n_atoms": None, "prior": model.prior_}
+    known: dict[str, Any] = {"prior": model.prior_}
+    if prepare is None:
+        known |= {"dictionary": model.dictionary_, "n_atoms": None}
     if model.forms_ is not None:
         known["embedding"] = "quadratic"  # not to be chosen again
     judged = clone(model).set_params(max_iter=0, early_stopping=False, **known)

@@ -20,7 +20,18 @@ from ..views import Patches, Views
 from .confidence import Prepare
 from .dataset import DataError, Dataset
 from .large import is_large, read_large
-from .pictures import SMALLEST, LARGEST, Features, Pictures, Recipe, at_rest, holds_pictures, look_at, unlike
+from .pictures import (
+    LARGEST,
+    SMALLEST,
+    Features,
+    Pictures,
+    at_rest,
+    holds_pictures,
+    least_side,
+    look_at,
+    recipe,
+    unlike,
+)
 from .pictures import learn as learn_features
 from .readers import completed, read, read_pictures
 from .saved import SavedModel, check_reading, how_to_read, read_data, standardizer
@@ -36,7 +47,7 @@ class Source:
 
     dataset: Dataset
     pictures: Pictures | None = None
-    recipe: Recipe = Recipe()
+    steps: Any = None  # that learn features of photographs
     scaler: Any = None  # of columns, not fitted
 
 
@@ -89,25 +100,17 @@ def _read_pictures(arguments: argparse.Namespace, path: pathlib.Path, terminal: 
     local, pixels = arguments.kind in (None, "patches"), arguments.kind in ("patches", "whole")
     how = how_to_read(arguments, colours=local and not featured and not arguments.grey, whole=pixels)
     pictures = look_at([path], how)
-    as_pixels = pixels or arguments.size is not None or not path.is_dir() or (not featured and pictures.are_small)
-    if as_pixels and not featured:
+    why = "" if pixels or arguments.size is not None or not path.is_dir() else unlike(pictures)
+    if not featured and not why:
         return Source(read_pictures(pictures, how))
-    if arguments.kind is None and arguments.network is None:
-        why = unlike(pictures) if len({*pictures.sizes}) > 1 else f"have more than {LARGEST} pixels a side"
+    if not featured:
         terminal.tell(f"the pictures {why}: features are learned first (--size HxW: pixels, scaled to one size)")
-    recipe = Recipe(seed=_seed(arguments), network=arguments.network)
-    least = min(recipe.patches(pictures.used))
-    if arguments.network is None and min(map(min, pictures.used)) < least:
-        pictures = look_at([path], how, least)
+    steps = recipe(pictures, {}, arguments.network, n_jobs=arguments.jobs, verbose=int(terminal.lively))
+    if min(min(picture.used) for picture in pictures.files) < least_side(steps):
+        pictures = look_at([path], how, least_side(steps))
     how = replace(how, colours=arguments.network is not None)
     empty = np.ones((len(pictures), 1))
-    return Source(completed(pictures.dataset(empty, how, described=True), how), pictures, recipe)
-
-
-def _seed(arguments: argparse.Namespace) -> int:
-    """Return the seed that ``--set`` gives."""
-    seed = dict(arguments.set).get("random_state", "0")
-    return int(seed) if seed.isdigit() else 0
+    return Source(completed(pictures.dataset(empty, how, described=True), how), pictures, steps)
 
 
 def _tell_of_frame(frame: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
@@ -120,19 +123,19 @@ def _tell_of_frame(frame: Any, arguments: argparse.Namespace, terminal: Terminal
     terminal.tell(f"{filled}{scaled}words are encoded ({', '.join(counts) or 'there are none'})")
 
 
-def features_of(source: Source, arguments: argparse.Namespace, terminal: Terminal) -> Features:
+def features_of(source: Source, terminal: Terminal) -> Features:
     """Learn the features of photographs, or compute the vectors of a network."""
     assert source.pictures is not None
-    what = "learning features" if source.recipe.network is None else "vectors"
+    what = "vectors" if "network" in source.steps.named_steps else "learning features"
     terminal.stage(f"{what} of {len(source.pictures)} pictures")
-    return learn_features(source.pictures, source.recipe, n_jobs=arguments.jobs, verbose=int(terminal.lively))
+    return learn_features(source.pictures, source.steps)
 
 
-def prepared(arguments: argparse.Namespace, source: Source, terminal: Terminal) -> Prepared:
+def prepared(source: Source, terminal: Terminal) -> Prepared:
     """Return the samples to learn from."""
     dataset = source.dataset
     if source.pictures is not None:
-        features = features_of(source, arguments, terminal)
+        features = features_of(source, terminal)
         return Prepared(replace(dataset, X=features.X), at_rest(features.pipeline).steps, features.without)
     if source.scaler is None:
         return Prepared(dataset, [])

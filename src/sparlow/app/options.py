@@ -250,7 +250,7 @@ def _features(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="descriptor, patch, step, words, coding, components, seed",
+        help="those of sparlow.images.pyramid_features, such as n_words=64 or n_components=0",
     )
     parser.add_argument("--cache", metavar="DIR", help="keep codebook and rows there: a stopped run goes on")
     _running(parser)
@@ -339,7 +339,7 @@ pictures: the atoms that it is made of, and their codes.""",
         """\
   sparlow features scenes/ -o scenes.npz --save scenes.features
   sparlow features new/ --like scenes.features -o new.npz
-  sparlow features scenes/ --set words=64 "patch=(16, 32)" -o scenes.npz
+  sparlow features scenes/ --set n_words=64 "patch=(16, 32)" -o scenes.npz
 
 Codebook and components are learned from the pictures given: rows of two runs cannot be mixed, unless the second is made
 --like what the first has saved.""",

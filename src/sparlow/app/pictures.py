@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import inspect
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from ..images import Network, pyramid_features
 from ..images.pipelines import PATCHES
-from ..images.reading import (
-    SUFFIXES,
-    UnreadableImageError,
-    decoded,
-    find_pictures,
-    is_picture,
-    resized,
-)
+from ..images.reading import SUFFIXES, UnreadableImageError, decoded, find_pictures, is_picture, resized
 from ..messages import warn
 from ..parallel import Threads
 from .dataset import DataError, Dataset, Picture, ReadOptions, readable
@@ -30,17 +27,18 @@ from .dataset import DataError, Dataset, Picture, ReadOptions, readable
 Array = NDArray[Any]
 Size = tuple[int, int]
 
-STAGES = ("descriptors", "codebook", "pyramid")
 SMALLEST, LARGEST = 8, 128  # pixels a side of pictures whose patches have codes by default
 _SIDE = 300  # pixels of the longer side of a photograph as it is used
 _THUMBNAIL = 96
 _KEPT = 1 << 28  # bytes of pixels in memory; beyond them files are read again
-_OF_A_RUN = ("on_error", "n_jobs", "verbose", "memory", "model", "batch_size")
-_ENOUGH = 5000  # pictures that the principal components are learned from
 _SMALL = 0.05  # share of the pictures that may be too small for a patch
+_ENOUGH = 5000  # pictures that the principal components are learned from
 _SQUEEZE = 0.02  # a change of proportions up to this share is not reported
 _PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "new"}
+_ENDINGS = ", ".join(sorted(SUFFIXES))
 _FEATURES = "photographs of things and places are better described by --pictures photographs"
+# what --set gives to sparlow features
+CHOICES = ("n_components", "descriptor", "patch", "step", "n_words", "coding", "random_state")
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,8 @@ class Pictures:
         return [picture.size for picture in self.files]
 
     @property
-    def used(self) -> list[Size]:
-        """Return height and width as pictures are used."""
-        return [picture.used for picture in self.files]
-
-    @property
     def images(self) -> list[Any]:
-        """Return what steps of ``sparlow.images`` take: pixels in memory, or paths."""
+        """Return grey values in memory, or paths."""
         return [picture.file if picture.pixels is None else _grey(picture.pixels) for picture in self.files]
 
     @property
@@ -79,25 +72,20 @@ class Pictures:
         return [picture.file for picture in self.files]
 
     @property
-    def are_small(self) -> bool:
-        """Return whether all have one size whose patches have codes by default."""
-        return len({*self.sizes}) == 1 and max(self.sizes[0]) <= LARGEST
-
-    @property
     def coloured(self) -> bool:
         """Return whether some have colours."""
         return any(picture.coloured for picture in self.files)
 
     def pixels(self, how: ReadOptions) -> Array:
-        """Return the pixels (n, height, width) of pictures of one size, or (n, height, width, 3) where colours count."""
-        first = self.files[0]
-        for picture in self.files:
-            if picture.used != first.used:
-                raise DataError(
-                    f"{picture.file} is {_sides(picture.size)}, the first picture {_sides(first.size)}: name a common "
-                    f"size, for instance --size 32x32; {_FEATURES}."
-                )
-        height, width = first.used
+        """Return the pixels of pictures of one size: (n, height, width), or (n, height, width, 3) where colours count."""
+        height, width = self.files[0].used
+        odd = next((picture for picture in self.files if picture.used != (height, width)), None)
+        if odd is not None:
+            sides, first = (f"{size[0]}x{size[1]}" for size in (odd.size, self.files[0].size))
+            raise DataError(
+                f"{odd.file} is {sides}, the first picture {first}: name a common size, for instance --size 32x32; "
+                f"{_FEATURES}."
+            )
         squeezed = sum(abs(h * width / (w * height) - 1) > _SQUEEZE for h, w in self.sizes)
         if squeezed:
             warn(
@@ -109,21 +97,19 @@ class Pictures:
                 f"{self.source}: pictures of {height}x{width} are {height * width} numbers each, which takes time: "
                 f"--size 64x64 is less; {_FEATURES}."
             )
-        if how.colours and self.coloured:
-            return np.array([_scaled(_channels(picture.pixels)) for picture in self.files])
-        return np.array([_scaled(_grey(picture.pixels)) for picture in self.files])
+        kind = _channels if how.colours and self.coloured else _grey
+        parts = [kind(picture.pixels) for picture in self.files]
+        return np.array([part / 255.0 if part.dtype == np.uint8 else part.astype(float) for part in parts])
 
     def dataset(self, X: Array, how: ReadOptions, described: bool = False) -> Dataset:
         """Return pixels or features of these pictures as samples; equal files are equal samples."""
-        labels = [picture.folders[0] if picture.folders else "" for picture in self.files]
-        groups = None
-        if how.groups == "folders":
-            groups = np.array(["/".join(picture.folders) for picture in self.files])
-            how = replace(how, groups=None)
+        folders = [picture.folders for picture in self.files]
+        if how.groups == "folders" and not all(len(names) > 1 for names in folders):
+            raise DataError(f"{self.source}: --groups folders is for pictures in folders below those of classes.")
         used = how.colours if described else X.ndim == 4
         return Dataset(
             np.ascontiguousarray(X.reshape(len(X), -1)),
-            np.array(labels) if any(labels) and how.labels is None else None,
+            np.array([(*names, "")[0] for names in folders]) if any(folders) and how.labels is None else None,
             None if described else tuple(int(side) for side in X.shape[1:]),
             names=tuple(picture.name for picture in self.files),
             source=self.source,
@@ -131,17 +117,12 @@ class Pictures:
             pictures=self.files,
             described=described,
             coloured=self.coloured and not used,
-            groups=groups,
+            groups=np.array(["/".join(names) for names in folders]) if how.groups == "folders" else None,
         )
 
 
-def _sides(size: Size) -> str:
-    """Return height and width as text."""
-    return f"{size[0]}x{size[1]}"
-
-
 def _grey(pixels: Any) -> Array:
-    """Return grey values of pixels: of colours as Pillow does."""
+    """Return grey values of pixels."""
     import PIL.Image
 
     return pixels if pixels.ndim == 2 else np.asarray(PIL.Image.fromarray(pixels).convert("L"))
@@ -152,138 +133,115 @@ def _channels(pixels: Any) -> Array:
     return pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
 
 
-def _scaled(pixels: Array) -> Array:
-    """Return values from 0 to 1."""
-    return pixels / 255.0 if pixels.dtype == np.uint8 else pixels.astype(float)
-
-
 def holds_pictures(path: pathlib.Path) -> bool:
     """Return whether a path is a folder, or a single picture."""
     return path.is_dir() or is_picture(path, path.parent)
 
 
-def _found(path: pathlib.Path) -> list[tuple[pathlib.Path, str, tuple[str, ...]]]:
-    """Return the pictures of a folder, or one picture, with their names and the folders that they lie in."""
+def _found(path: pathlib.Path) -> list[tuple[pathlib.Path, tuple[str, ...]]]:
+    """Return the pictures of a folder, or one picture, with their paths within it."""
     if not path.exists():
         raise DataError(f"There is no folder or picture {path}.")
     files = find_pictures(path)
-    if not files:
+    if not files and path.is_dir():
         raise DataError(
-            f"{path} holds no pictures ({', '.join(sorted(SUFFIXES))}), nor do its sub-folders: expected a sub-folder "
-            "for each class."
-            if path.is_dir()
-            else f"{path} is neither a folder nor a picture ({', '.join(sorted(SUFFIXES))})."
+            f"{path} holds no pictures ({_ENDINGS}), nor do its sub-folders: expected a sub-folder for each class."
         )
+    if not files:
+        raise DataError(f"{path} is neither a folder nor a picture ({_ENDINGS}).")
     home = path if path.is_dir() else path.parent
-    parts = [tuple(readable(part) for part in file.relative_to(home).parts) for file in files]
-    return [(file, "/".join(part), part[:-1]) for file, part in zip(files, parts, strict=True)]
+    return [(file, tuple(map(readable, file.relative_to(home).parts))) for file in files]
 
 
 def look_at(paths: Iterable[pathlib.Path], how: ReadOptions, least: int = 0, classes: bool = False) -> Pictures:
-    """Read every picture once, so that those that cannot be used are all named before the work begins.
+    """Read every picture of a folder, or pictures, so that those that cannot be used are named before the work begins.
 
-    Parameters
-    ----------
-    paths : paths
-        A folder, or pictures.
-    how : ReadOptions
-        Size, colours, what to do with pictures that cannot be read, threads.
-    least : int, default=0
-        Pixels that the shorter side must have.
-    classes : bool, default=False
-        Leave out pictures beside sub-folders, with a warning.
-
+    The shorter side must have ``least`` pixels. Where only ``classes`` count, pictures beside sub-folders are left out.
     """
     paths = list(paths)
     found = [entry for path in paths for entry in _found(path)]
     source = readable(str(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     if len(paths) == 1 and paths[0].is_dir():
-        _check_depth([folders for _, _, folders in found], paths[0], how)
-    if classes and any(folders for *_, folders in found):
-        beside = [name for _, name, folders in found if not folders]
+        _check_depth([parts[:-1] for _, parts in found], paths[0], how)
+    beside = [parts[0] for _, parts in found if len(parts) == 1]
+    if classes and len(beside) < len(found):
         if beside:
             many = "1 picture" if len(beside) == 1 else f"{len(beside)} pictures"
             warn(f"{many} beside the sub-folders left out (first: {beside[0]}).")
-        found = [entry for entry in found if entry[2]]
-    kept = len(found) * _SIDE**2 <= _KEPT or how.whole or how.size is not None
+        found = [entry for entry in found if len(entry[1]) > 1]
+    keep = len(found) * _SIDE**2 <= _KEPT or how.whole or how.size is not None
 
-    def look(entry: tuple[pathlib.Path, str, tuple[str, ...]]) -> Picture | str:
+    def look(entry: tuple[pathlib.Path, tuple[str, ...]]) -> Picture | str:
         try:
-            picture = _picture(*entry, how, kept)
+            picture = _picture(*entry, how, keep)
         except (UnreadableImageError, OSError) as error:
             return str(error)
-        if min(picture.used) < least:
-            height, width = picture.size
-            return (
-                f"Cannot use the image {picture.file}: it is {width} × {height} pixels, too small for a patch of "
-                f"{least}{'' if picture.used == picture.size else f' when scaled to {_SIDE}'}. Enlarge it, or learn "
-                "with a smaller patch."
-            )
-        return picture
+        if min(picture.used) >= least:
+            return picture
+        (height, width), scaled = picture.size, f" when scaled to {_SIDE}" * (picture.used != picture.size)
+        return (
+            f"Cannot use the image {picture.file}: it is {width} × {height} pixels, too small for a patch of "
+            f"{least}{scaled}. Enlarge it, or learn with a smaller patch."
+        )
 
     with Threads(how.n_jobs) as threads:
         looked = list(threads.map(look, found))
-    broken = [picture for picture in looked if isinstance(picture, str)]
+    broken = {str(entry[0]): reason for entry, reason in zip(found, looked, strict=True) if isinstance(reason, str)}
     if broken and not how.skip:
         raise DataError(_said_of_unreadable(broken))
-    for reason in broken:
+    for reason in broken.values():
         warn(f"left out: {reason}")
     good = tuple(picture for picture in looked if not isinstance(picture, str))
     if not good:
         raise DataError(f"None of the {len(found)} pictures in {source} can be read.")
-    skipped = tuple(str(entry[0]) for entry, picture in zip(found, looked, strict=True) if isinstance(picture, str))
-    return Pictures(good, skipped, source)
+    return Pictures(good, tuple(broken), source)
 
 
-def _picture(file: pathlib.Path, name: str, folders: tuple[str, ...], how: ReadOptions, kept: bool) -> Picture:
-    """Return a picture, decoded."""
-    content = _Content(str(file), file.read_bytes())
-    if not content.read_bytes():
-        raise UnreadableImageError(f"Cannot use the image {file}: the file is empty.")
-    one = decoded(content, None if how.whole or how.size is not None else _SIDE)
-    coloured = one.colours is not None
-    sized = how.whole or how.size is not None or max(one.size) <= LARGEST
-    pixels = one.colours if one.colours is not None and how.colours and sized else one.levels
-    used = how.size[:2] if how.size is not None else one.levels.shape
-    if pixels.shape[:2] != used:
-        channels = [resized(channel, used) for channel in np.atleast_3d(pixels).transpose(2, 0, 1)]
-        pixels = np.stack(channels, axis=2) if pixels.ndim == 3 else channels[0]
-    digest = np.frombuffer(hashlib.blake2b(content.read_bytes(), digest_size=16).digest(), np.uint8)
-    seen = one.levels if one.colours is None else one.colours
-    held = pixels if kept or max(used) <= LARGEST else None
-    return Picture(file, name, folders, one.size, used, digest, coloured, held, _thumbnail(seen))
-
-
-@dataclass(frozen=True)
 class _Content:
     """The content of a file, under its name."""
 
-    name: str
-    content: bytes
+    def __init__(self, file: pathlib.Path) -> None:
+        self.file, self.content = file, file.read_bytes()
+        if not self.content:
+            raise UnreadableImageError(f"Cannot use the image {file}: the file is empty.")
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.file)
 
     def read_bytes(self) -> bytes:
         """Return the content."""
         return self.content
 
 
-def _thumbnail(pixels: Array) -> Array:
-    """Return colours of a picture, its longer side at most 96 pixels."""
+def _picture(file: pathlib.Path, parts: tuple[str, ...], how: ReadOptions, keep: bool) -> Picture:
+    """Return a picture, decoded once."""
     import PIL.Image
 
-    levels = pixels if pixels.dtype == np.uint8 else np.rint(255 * pixels).astype(np.uint8)
-    small = PIL.Image.fromarray(levels)
+    content = _Content(file)
+    sized = how.whole or how.size is not None
+    one = decoded(content, None if sized else _SIDE)
+    pixels = one.levels
+    if one.colours is not None and how.colours and (sized or max(one.size) <= LARGEST):
+        pixels = one.colours
+    used = how.size[:2] if how.size is not None else one.levels.shape
+    if pixels.shape[:2] != used:
+        channels = [resized(channel, used) for channel in np.atleast_3d(pixels).transpose(2, 0, 1)]
+        pixels = np.stack(channels, axis=2) if pixels.ndim == 3 else channels[0]
+    seen = one.levels if one.colours is None else one.colours
+    small = PIL.Image.fromarray(seen if seen.dtype == np.uint8 else np.rint(255 * seen).astype(np.uint8))
     small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    return np.asarray(small.convert("RGB"))
+    digest = np.frombuffer(hashlib.blake2b(content.content, digest_size=16).digest(), np.uint8)
+    held = pixels if keep or max(used) <= LARGEST else None
+    thumbnail = np.asarray(small.convert("RGB"))
+    return Picture(file, "/".join(parts), parts[:-1], one.size, used, digest, one.colours is not None, held, thumbnail)
 
 
-def _said_of_unreadable(reasons: Sequence[str]) -> str:
+def _said_of_unreadable(broken: dict[str, str]) -> str:
     """Return one message about pictures that cannot be read: why of the first, and the names of the others."""
-    others = [reason.removeprefix("Cannot use the image ").split(": ")[0] for reason in reasons[1:]]
-    told = f" Nor can {', '.join(others[:20])}{f' and {len(others) - 20} more' if len(others) > 20 else ''} be read."
-    return f"{reasons[0].rstrip('.')}.{told if others else ''} With --skip such pictures are left out."
+    first, *others = broken
+    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+    told = f" Nor can {', '.join(others[:20])}{more} be read." * bool(others)
+    return f"{broken[first].rstrip('.')}.{told} With --skip such pictures are left out."
 
 
 def _check_depth(folders: list[tuple[str, ...]], home: pathlib.Path, how: ReadOptions) -> None:
@@ -304,8 +262,10 @@ def _check_depth(folders: list[tuple[str, ...]], home: pathlib.Path, how: ReadOp
 
 
 def unlike(pictures: Pictures) -> str:
-    """Return that pictures differ in size, with the first that does where most have one size."""
-    (usual, count), *_ = collections.Counter(pictures.sizes).most_common()
+    """Return how pictures differ from those of one small size: the first that does where most have one size."""
+    (usual, count), *others = collections.Counter(pictures.sizes).most_common()
+    if not others:
+        return f"have more than {LARGEST} pixels a side" if max(usual) > LARGEST else ""
     if 2 * count <= len(pictures):
         return "differ in size"
     first = next(picture for picture in pictures.files if picture.size != usual)
@@ -314,60 +274,6 @@ def unlike(pictures: Pictures) -> str:
 
 
 # ── features ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How features of pictures are learned.
-
-    Parameters
-    ----------
-    descriptor : {"sift", "dhog"}
-        Kind of local descriptors.
-    patch : int or tuple of int, optional
-        Sides of the patches in pixels; by default three, of which those above half of the shorter side are left out.
-    step : int, optional
-        Distance of neighbouring patches in pixels; by default 5 for "fisher" and 8 for the others.
-    words : int, optional
-        Size of the codebook, by default 32 for "fisher" and 1024 for the others.
-    coding : {"fisher", "llc", "hard", "sparse", "laplacian"}
-        How descriptors are coded.
-    components : int, optional
-        Number of principal components; 0 for none, by default two thirds as many as pictures, at most 1000.
-    seed : int
-        Of sampling, k-means and components.
-    network : str, optional
-        An ONNX file: vectors of a pretrained network, in place of all above.
-
-    """
-
-    descriptor: str = "sift"
-    patch: int | tuple[int, ...] | None = None
-    step: int | None = None
-    words: int | None = None
-    coding: str = "fisher"
-    components: int | None = None
-    seed: int = 0
-    network: str | None = None
-
-    def __post_init__(self) -> None:
-        whole = {"step": 1, "words": 2, "components": 0, "seed": 0}
-        for name, least in whole.items():
-            value = getattr(self, name)
-            if value is not None and not (type(value) is int and value >= least):
-                raise DataError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-        sides = self.patch if isinstance(self.patch, (tuple, list)) else (self.patch,) * (self.patch is not None)
-        if not all(type(side) is int and side >= 4 for side in sides):
-            raise DataError(f"patch must be whole numbers of at least 4, got {self.patch!r}.")
-        object.__setattr__(self, "patch", tuple(sides) or None)
-
-    def patches(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the sides of the patches for photographs of these sizes, as they are used."""
-        if self.patch is not None:
-            return tuple(self.patch)  # type: ignore[arg-type]
-        usual = PATCHES["fisher" if self.coding == "fisher" else self.descriptor]
-        shortest = np.quantile([min(size) for size in sizes], _SMALL) if sizes else usual[-1]
-        return tuple(side for side in usual if 2 * side <= shortest) or usual[:1]
 
 
 def takes_pictures(steps: Pipeline | None) -> bool:
@@ -380,108 +286,91 @@ def least_side(steps: Pipeline) -> int:
     return int(np.min(getattr(steps[0], "patch", 1)))
 
 
+def recipe(pictures: Pictures, settings: dict[str, Any], network: str | None = None, **run: Any) -> Pipeline:
+    """Return steps that learn features of pictures, or those of a network; patches are no larger than half of them."""
+    if network is not None:
+        return Pipeline([("network", Network(network, **run))])
+    settings = {"coding": "fisher", "random_state": 0, **settings}
+    if settings.get("patch") is None:
+        usual = PATCHES["fisher" if settings["coding"] == "fisher" else settings.get("descriptor", "sift")]
+        shortest = np.quantile([min(picture.used) for picture in pictures.files], _SMALL)
+        settings["patch"] = [side for side in usual if 2 * side <= shortest] or usual[:1]
+    return pyramid_features(**settings, **run)
+
+
 @dataclass(frozen=True)
 class Features:
-    """Features learned from pictures.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        Fitted.
-    X : array of shape (n, width)
-        The rows of these pictures.
-    pyramids : csr_array or array
-        The rows before they were reduced to principal components.
-    recipe : Recipe
-
-    """
+    """Features learned from pictures: the fitted steps, the rows, and the rows before they were reduced."""
 
     pipeline: Pipeline
     X: Array
     pyramids: Any
-    recipe: Recipe
+    asked: int | None = None  # components
 
     def without(self, rest: Array, held: Array) -> tuple[Array, Array]:
         """Return rows of two parts, by components that are learned from the first alone."""
-        reduction = _reduction(self.pyramids[rest], self.recipe)
-        return _reduced(reduction, self.pyramids[rest]), _reduced(reduction, self.pyramids[held])
+        reduction = _fitted(clone(self.pipeline[_before(self.pipeline) :]), self.pyramids[rest], self.asked)
+        return _dense(reduction.transform(self.pyramids[rest])), _dense(reduction.transform(self.pyramids[held]))
 
 
-def learn(pictures: Pictures, recipe: Recipe, **run: Any) -> Features:
+def _before(steps: Pipeline) -> int:
+    """Return the place of the first step that reduces features."""
+    return list(steps.named_steps).index("components") if "components" in steps.named_steps else len(steps)
+
+
+def _fitted(reduction: Pipeline, rows: Any, asked: int | None) -> Pipeline:
+    """Return principal components of at most 5000 rows: two thirds as many as rows, at most 1000, unless asked for."""
+    if len(reduction):
+        n, width = rows.shape
+        count = min(asked or max(min(2 * n // 3, 1000), 1), n - 1, width)
+        reduction[0].set_params(n_components=count)
+        part = np.random.RandomState(0).permutation(n)[: max(_ENOUGH, count + 1)]
+        reduction.fit(rows[np.sort(part)])
+    return reduction
+
+
+def _dense(rows: Any) -> Array:
+    """Return rows as an array in single precision."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
+
+
+def learn(pictures: Pictures, steps: Pipeline) -> Features:
     """Learn features from pictures, or compute the vectors of a network, which learns nothing."""
-    from ..images import Network, pyramid_features
-
-    if recipe.network is not None:
-        whole = Pipeline([("network", Network(recipe.network, **run))])
-        rows = whole.fit_transform(pictures.paths)
-        return Features(whole, rows, rows, replace(recipe, components=0))
-    stages = pyramid_features(
-        0,
-        descriptor=recipe.descriptor,
-        patch=recipe.patches(pictures.used),
-        step=recipe.step,
-        n_words=recipe.words,
-        coding=recipe.coding,
-        random_state=recipe.seed,
-        **run,
-    )
-    rows = stages.fit_transform(pictures.images)
+    place = _before(steps)
+    if len(pictures) < 2 and place < len(steps):
+        raise DataError(
+            f"{pictures.files[0].file}: nothing can be learned from one picture. Give more, --like what was learned "
+            "from others, or --set n_components=0."
+        )
+    rows = steps[:place].fit_transform(pictures.paths if "network" in steps.named_steps else pictures.images)
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
-    reduction = _reduction(rows, recipe)
-    return Features(Pipeline([*stages.steps, *reduction]), _reduced(reduction, rows), rows, recipe)
+    asked = steps[place].n_components if place < len(steps) else None
+    reduction = _fitted(steps[place:], rows, asked)
+    return Features(steps, _dense(reduction.transform(rows) if len(reduction) else rows), rows, asked)
 
 
 def describe(pictures: Pictures, learned: Pipeline, **run: Any) -> Array:
     """Return the rows of pictures by what was learned from others."""
+    _set(learned, run)
     reduced = getattr(learned[0], "max_side", None) == _SIDE
-    value: Any = pictures.images if reduced else pictures.paths
-    for _, step in learned.steps:
-        known = step.get_params()
-        step.set_params(**{name: setting for name, setting in run.items() if name in known})
-        value = step.transform(value)
-    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, np.float32)
+    return _dense(learned.transform(pictures.images if reduced else pictures.paths))
 
 
-def _reduced(reduction: list[tuple[str, Any]], rows: Any) -> Array:
-    """Return features of pictures after the steps that reduce them."""
-    for _, step in reduction:
-        rows = step.transform(rows)
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float32)
-
-
-def _reduction(rows: Any, recipe: Recipe) -> list[tuple[str, Any]]:
-    """Return principal components of the rows, scaled to unit norm; nothing if none are asked for."""
-    from sklearn.preprocessing import Normalizer
-
-    from ..images import PrincipalComponents
-
-    n, width = rows.shape
-    if recipe.components == 0:
-        return []
-    if n < 2:
-        raise DataError("One picture that can be read has no principal components: give more, or components=0.")
-    count = min(recipe.components or max(min(2 * n // 3, 1000), 1), n - 1, width)
-    part = np.sort(np.random.RandomState(recipe.seed).permutation(n)[: max(_ENOUGH, count + 1)])
-    return [("components", PrincipalComponents(count).fit(rows[part])), ("norm", Normalizer())]
-
-
-def digest_of(learned: Pipeline) -> str:
-    """Return a digest of descriptors, codebook and components."""
-    stages, digest = learned.named_steps, hashlib.sha256()
-    for stage in (stage for name, stage in stages.items() if name in (*STAGES, "network")):
-        choices = {name: value for name, value in stage.get_params().items() if name not in _OF_A_RUN}
-        digest.update(f"{type(stage).__name__} {sorted(choices.items())}".encode())
-    axes = stages.get("components")
-    first = stages["network"].model_ if "network" in stages else stages["codebook"].words_
-    for array in (first, *(() if axes is None else (axes.mean_, axes.components_))):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
+def _set(steps: Pipeline, values: dict[str, Any]) -> None:
+    """Set parameters of all steps that have them."""
+    for _, step in steps.steps:
+        known = inspect.signature(type(step)).parameters
+        step.set_params(**{name: value for name, value in values.items() if name in known})
 
 
 def at_rest(learned: Pipeline) -> Pipeline:
     """Return what was learned without what belongs to this run: threads, progress, caches."""
-    rest = {"n_jobs": None, "verbose": 0, "memory": None}
-    for _, step in learned.steps:
-        known = step.get_params()
-        step.set_params(**{name: value for name, value in rest.items() if name in known})
+    _set(learned, {"n_jobs": None, "verbose": 0, "memory": None})
     return learned
+
+
+def digest_of(learned: Pipeline) -> str:
+    """Return a digest of what was learned."""
+    steps = [vars(step) for _, step in at_rest(learned).steps]
+    state = [{name: value for name, value in step.items() if name[0] != "_"} for step in steps]
+    return str(joblib.hash(state))[:16]

@@ -26,6 +26,7 @@ from ...evaluation import (
 from ...labels import known_rows
 from ..confidence import answer
 from ..dataset import Dataset, tidy_labels
+from ..judgements import lines_of
 from ..learning import Source, features_of, read_source
 from ..pictures import describe
 from ..pictures import learn as learn_features
@@ -133,11 +134,11 @@ def _few(labels: list[str]) -> str:
     return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
 
 
-def _parts(source: Source, train: Array, held: Array, run: dict[str, Any]) -> tuple[Array, Array]:
+def _parts(source: Source, train: Array, held: Array) -> tuple[Array, Array]:
     """Return samples to learn from, and samples to judge by, of which nothing is learned."""
     if source.pictures is not None:
-        features = learn_features(source.pictures.take(train), source.recipe, **run)
-        return features.X, describe(source.pictures.take(held), features.pipeline, **run)
+        features = learn_features(source.pictures.take(train), clone(source.steps))
+        return features.X, describe(source.pictures.take(held), features.pipeline)
     dataset = source.dataset
     rows = dataset.X if dataset.frame is None else dataset.frame.iloc
     if source.scaler is None:
@@ -158,7 +159,7 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple
     groups = dataset.groups
     how += ", groups held out whole" * (groups is not None)
     if source.pictures is not None and arguments.network is not None:  # nothing is learned from these pictures
-        dataset = replace(dataset, X=features_of(source, arguments, terminal).X)
+        dataset = replace(dataset, X=features_of(source, terminal).X)
         source = Source(dataset)
     how += ", features learned anew in each fold" * (source.pictures is not None)
     if dataset.features:
@@ -168,7 +169,6 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple
     criterion = criterion_named(model.criterion)
     known = np.flatnonzero(known_rows(y, semi=criterion.supervision == "semi"))
     name = f"{type(criterion).__name__}-SparLow"
-    own = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
     parts: dict[str, list[Judgement]] = {}
     terminal.stage(f"fold 1 of {arguments.folds} (the first fit after installation also compiles for some seconds)")
     try:
@@ -177,7 +177,7 @@ def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple
                 held = known[test]
                 train = np.setdiff1d(np.arange(len(y)), held)
                 began = time.perf_counter()
-                X, X_new = _parts(source, train, held, own)
+                X, X_new = _parts(source, train, held)
                 seconds = time.perf_counter() - began
                 fitted = _WithGroups(model, None if groups is None else groups[train])
                 for row in compare({name: fitted}, X, y[train], X_new, y[held], arguments.classifiers):
@@ -228,23 +228,10 @@ def as_dict(row: Judgement) -> dict[str, Any]:
     }
 
 
-def lines_of(rows: list[Judgement], seconds: bool) -> tuple[list[list[Any]], list[str]]:
-    """Return the cells and the head of a table of judgements: accuracies, balanced accuracy of the first column."""
-    first, *others = rows[0].predicted
-    head = ["", "numbers", f"{first} %", "balanced %", *(f"{which} %" for which in others), "fit (s)"]
-    lines = []
-    for row in rows:
-        which = first if first in row.predicted else ""
-        balanced = f"{100 * row.balanced(first):.2f}" if which else ""
-        cells = [row.name, row.dimension, row.percent(first), balanced, *(row.percent(other) for other in others)]
-        lines.append([*cells, "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}"])
-    return ([line[:-1] for line in lines], head[:-1]) if not seconds else (lines, head)
-
-
 def _text(rows: list[Judgement]) -> str:
     """Return the accuracies as lines for the terminal."""
     first = rows[0]
-    lines, head = lines_of(rows, not np.isnan(first.fit_seconds))
+    lines, head = lines_of(rows, seconds=not np.isnan(first.fit_seconds))
     counts = dict(zip(*np.unique(first.truth, return_counts=True), strict=True))
     common = max(counts, key=lambda label: counts[label])
     share = f"{100 * counts[common] / len(first.truth):.2f}"

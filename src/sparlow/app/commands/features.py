@@ -13,12 +13,10 @@ from sklearn.pipeline import Pipeline
 from ...models import ModelFile, ModelFileError, load_file, save, skops_io
 from ..dataset import DataError
 from ..outputs import writable, write
-from ..pictures import Pictures, Recipe, at_rest, describe, digest_of, learn, least_side, look_at
+from ..pictures import CHOICES, Pictures, at_rest, describe, digest_of, learn, least_side, look_at, recipe
 from ..saved import how_to_read
 from ..settings import given
 from ..terminal import INTERRUPTED, OK, InterruptGuard, Terminal, UserError
-
-_CHOICES = [field.name for field in dataclasses.fields(Recipe) if field.name != "network"]
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -35,8 +33,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         skops_io()
     try:
         known = _known(arguments)
-        recipe = Recipe(**given(arguments.set, _CHOICES), network=arguments.network) if known is None else None
-        pictures, rows, learned = _described(known, recipe, arguments, terminal)
+        pictures, rows, learned = _described(known, given(arguments.set, CHOICES), arguments, terminal)
     except DataError as error:
         raise UserError(str(error)) from error
     arrays: dict[str, Any] = {
@@ -79,25 +76,19 @@ def _known(arguments: argparse.Namespace) -> ModelFile | None:
 
 
 def _described(
-    known: ModelFile | None, recipe: Recipe | None, arguments: argparse.Namespace, terminal: Terminal
+    known: ModelFile | None, settings: dict[str, Any], arguments: argparse.Namespace, terminal: Terminal
 ) -> tuple[Pictures, Any, ModelFile]:
     """Return pictures, their rows and what made them: what is known, or what is learned from these."""
     path = pathlib.Path(arguments.data)
-    least = least_side(known.model) if known is not None else min((recipe and recipe.patch) or [0])
     terminal.stage(f"reading the pictures in {path}")
     run: dict[str, Any] = {"memory": arguments.cache, "n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
+    least = least_side(known.model) if known is not None else int(np.min(settings.get("patch", 1)))
     try:
         pictures = look_at([path], how_to_read(arguments), least, classes=True)
         terminal.stage(f"features of {len(pictures)} pictures")
         if known is not None:
             return pictures, describe(pictures, known.model, **run), known
-        assert recipe is not None
-        if len(pictures) == 1 and recipe.network is None and recipe.components != 0:
-            raise DataError(
-                f"{pictures.files[0].file}: nothing can be learned from one picture. Name what was learned from others "
-                "by --like, give more pictures, or --set components=0."
-            )
-        found = learn(pictures, recipe, **run)
+        found = learn(pictures, recipe(pictures, settings, arguments.network, **run))
         return pictures, found.X, ModelFile(found.pipeline, data={"features": digest_of(found.pipeline)})
     except KeyboardInterrupt:
         said = "with --cache DIR a stopped run goes on"

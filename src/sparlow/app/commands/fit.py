@@ -37,7 +37,7 @@ def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.start is not None:
         found = read_start(arguments, model, read_model(arguments.start), terminal)
     else:
-        found = prepared(arguments, read_source(arguments, model, terminal), terminal)
+        found = prepared(read_source(arguments, model, terminal), terminal)
     dataset = found.dataset
     terminal.note(describe_samples(dataset))
     with InterruptGuard(terminal) as interrupts:

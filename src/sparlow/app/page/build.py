@@ -21,6 +21,7 @@ from ...models import ModelFile
 from ...views import Patches
 from ..confidence import likeness_of, n_distinct, nearest_rows
 from ..dataset import Dataset
+from ..judgements import lines_of
 from . import packing
 from .document import Section, confusion, curve, document, resource, table
 
@@ -43,32 +44,11 @@ def report(
     protocol: str = "",
     seen: bool = False,
     max_points: int = 10_000,
-    title: str | None = None,
 ) -> str:
-    """Return the page of a fitted model.
+    """Return the page of a fitted model: a file that opens without a network.
 
-    Parameters
-    ----------
-    held : ModelFile
-        A fitted :class:`SparLow` and what is known beside it.
-    dataset : Dataset
-        To be shown, with labels if there are any.
-    judgements : sequence of Judgement
-        The model first, its rivals after it, all on the same split.
-    protocol : str
-        How the judgements came about.
-    seen : bool, default=False
-        Whether some are of samples that the model was learned from, not all of samples held out.
-    max_points : int, default=10000
-        More samples than this are drawn from at random.
-    title : str, optional
-        By default the criterion and the source of the samples.
-
-    Returns
-    -------
-    html : str
-        A file that opens without a network.
-
+    ``judgements`` are of the model first, of its rivals after it, all on the same samples; ``protocol`` says how they
+    came about, and ``seen`` whether the model was learned from these. Of more than ``max_points`` samples some are drawn.
     """
     n = len(dataset.X)
     rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
@@ -88,7 +68,7 @@ def report(
         Section("Model", _parameters(held)),
     ]
     return document(
-        title or f"{name} on {_short_name(dataset.source)}",
+        f"{name} on {_short_name(dataset.source)}",
         sections,
         facts=_facts(held, dataset, classes) | _accuracies(judgements, seen),
         data=data,
@@ -127,32 +107,16 @@ def _names_in(y: Array | None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Guesses:
-    """What the model says of the samples shown.
+    """What the model says of the samples shown."""
 
-    Parameters
-    ----------
-    first, second : array of shape (n,)
-        The most probable class and the next, as numbers.
-    pairs : array of shape (n, 2)
-        The same in the order of the model's classes.
-    probability, likeness : array of shape (n,)
-    own : bool
-        Whether the samples are those learned from: each is then judged by the others.
-    seen : array of bool of shape (n,)
-        Which samples were learned from.
-    measured : bool
-        Whether likeness was measured on held-out samples.
-
-    """
-
-    first: Array
+    first: Array  # the most probable class and the next, as numbers
     second: Array
-    pairs: Array
+    pairs: Array  # (n, 2) the same in the order of the model's classes
     probability: Array
     likeness: Array
-    own: bool
-    seen: Array
-    measured: bool
+    own: bool  # whether the samples are those learned from: each is then judged by the others
+    seen: Array  # which samples were learned from
+    measured: bool  # whether likeness was measured on held-out samples
 
 
 def _guesses(held: ModelFile, shown: Dataset, Z: Array, classes: list[str]) -> _Guesses | None:
@@ -397,20 +361,11 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
             f"</figcaption></figure>{_weakest(ours, which)}</div>"
         )
     body = f'<div class="tools" role="tablist" aria-label="classifier">{"".join(tabs)}</div>{"".join(panels)}'
-    rows = [
-        [
-            row.name,
-            row.dimension,
-            *(row.percent(which) for which in ours.predicted),
-            "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}",
-        ]
-        for row in judgements
-    ]
-    head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
+    rows, head = lines_of(list(judgements), seconds=True)
     explained = (
         "Classifiers and rivals learned from the same samples and are judged on the same others, in one run. predict "
         "is what a method answers itself, 1NN the nearest neighbour; C and γ of the Gaussian SVM come from "
-        "cross-validation on training samples. In bold: this model."
+        "cross-validation on training samples. balanced is the mean over classes. In bold: this model."
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
@@ -464,20 +419,12 @@ def _rounded(value: Any) -> str:
 def _parameters(held: ModelFile) -> str:
     """Return the table of parameters of the page."""
     model = held.model
-    asked = {
-        name: f"array {value.shape}" if isinstance(value, np.ndarray) else value
-        for name, value in model.get_params(deep=False).items()
-        if name not in ("callback", "verbose")
-    }
-    chosen = {
-        "criterion": model.criterion_,
-        "prior": model.prior_,
-        "n_components": model.n_components_,
-        "n_atoms": model.n_atoms_,
-        "embedding": f"of {features_of(model)}",
-        **{name: getattr(model, f"{name}_") for name in ("shrinkage", "mu_proximity") if hasattr(model, f"{name}_")},
-    }
-    rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
+    used = {"embedding": f"of {features_of(model)}"}
+    rows = []
+    for name, value in model.get_params(deep=False).items():
+        asked = f"array {value.shape}" if isinstance(value, np.ndarray) else value
+        rows.append([name, asked, _rounded(used.get(name, getattr(model, f"{name}_", "")))])
+    rows = [[name, asked, "" if name == "dictionary" else found] for name, asked, found in rows]
     return table(
         rows, ["parameter", "asked for", "in use"], caption=f"Learned from {held.data.get('source', 'samples')}"
     )

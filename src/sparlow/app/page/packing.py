@@ -169,23 +169,9 @@ def atom_usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
 
 
 def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any]:
-    """Return the parts of local models that speak most for a class, and how much of each atom each sample has.
+    """Return the parts of local models that speak most for a class, and how much of each atom each sample has (n, r).
 
-    Parameters
-    ----------
-    model : SparLow
-        Fitted with classes and patches.
-    X : array of shape (n, m)
-        Pictures.
-    pairs : array of shape (n, 2)
-        Two classes of each picture, as numbers: what speaks for the first and against the second is shown.
-
-    Returns
-    -------
-    packed : dict
-        For the script.
-    amounts : csr_array of shape (n, r)
-
+    ``pairs`` (n, 2) are two classes of each picture: what speaks for the first and against the second is shown.
     """
     layout = explanations.Layout.of(model)
     small = shape_within(layout.places, _MAP)
