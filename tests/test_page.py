@@ -367,7 +367,7 @@ def test_report_command(held, tmp_path, browser, capsys):
     assert told["accuracy"]["LDA-SparLow"]["1NN"] == expected
     assert len(told["accuracy"]) == 4
     assert open_plot(browser, tmp_path / "r.html").get_attribute("data-visible") == "160"
-    assert main([*words, "--no-rivals", "--classifiers", "1NN", "--test-fraction", "0.4"]) == 0
+    assert main([*words, "--classifiers", "1NN", "--test-fraction", "0.4"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert list(told["accuracy"]) == ["LDA-SparLow"]
     assert "96 of the samples and judged on the other 64" in told["protocol"]
@@ -386,8 +386,8 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     for name, rows, classes in (("train", X, Y), ("test", new, labels), ("some", X[:200], Y[:200])):
         np.save(tmp_path / f"{name}.npy", rows)
         np.savetxt(tmp_path / f"{name}.txt", classes, fmt="%d")
-    assert run("fit", both, "--part", "train", "-o", model, "--n-atoms", 30, "--max-iter", 0)[0] == 0
-    few = ("--no-rivals", "--classifiers", "1NN", "-o", tmp_path / "page.html")
+    assert run("fit", both, "--part", "train", "-o", model, "--set", "n_atoms=30", "--set", "max_iter=0")[0] == 0
+    few = ("--classifiers", "1NN", "-o", tmp_path / "page.html")
     parts = ("report", model, both, "--part", "test", *few)
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
     learned = load(model)

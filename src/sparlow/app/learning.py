@@ -64,6 +64,8 @@ def read_source(arguments: argparse.Namespace, model: SparLow, terminal: Termina
     """Read DATA, check that its labels suit the criterion, and choose the views of the model."""
     path = pathlib.Path(arguments.data)
     check_reading(arguments, path)
+    if arguments.standardize is False and model.normalize == "auto":  # which may standardise columns
+        model.set_params(normalize=True)
     terminal.stage(f"reading {path}")
     try:
         if is_large(arguments):
