@@ -82,7 +82,7 @@ def test_features_have_two_thirds_as_many_components_as_pictures(pictures, tmp_p
 
 @pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
 def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
-    words = [*TINY, "--set", "n_components=0", "--set", "descriptor=dhog", "--patch", 8, 12, "--set", "step=6", "--set", f"coding={coding}"]
+    words = [*TINY, "--set", "n_components=0", "--set", "descriptor=dhog", "--set", "patch=(8,12)", "--set", "step=6", "--set", f"coding={coding}"]
     code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
     assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
     rows = arrays(tmp_path / "rows.npz")
@@ -203,7 +203,7 @@ def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, 
     plain = ["--set", "n_components=0", "--set", "coding=llc"]
     assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, *plain)[0] == 0
     assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--set", "n_atoms=9", "--set", "max_iter=0")[0] == 0
-    for choice in (["--set", "coding=hard"], ["--set", "step=4"], ["--set", "random_state=3"], ["--set", "descriptor=dhog", "--patch", 16]):
+    for choice in (["--set", "coding=hard"], ["--set", "step=4"], ["--set", "random_state=3"], ["--set", "descriptor=dhog", "patch=16"]):
         assert run(capsys, "features", pictures, "-o", other, *TINY, *plain, *choice)[0] == 0
         code, _, said = run(capsys, "transform", model, other, "-o", tmp_path / "z.npy")
         assert code == 2, choice
@@ -223,7 +223,7 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert run(capsys, "features", pictures, "-o", out, *TINY, "--save", learned)[0] == 0
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", learned, "--set", "n_words=16", "--save", learned)
     assert code == 2
-    assert "--words, --save: what --like names is already learned" in said
+    assert "--set, --save: what --like names is already learned" in said
     for name in ("--like", "--save"):
         code, _, said = run(capsys, "features", pictures, "-o", out, name, out)
         assert code == 2

@@ -85,15 +85,9 @@ def _csv(path: pathlib.Path, how: ReadOptions) -> _Table:
     cells = pandas().read_csv(
         io.StringIO(text), sep=mark, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False
     )
-    cells = (
-        cells[~(cells.isna() | (cells == "")).all(axis=1)] if cells.shape[1] > 1 else cells[cells[0].fillna("") != ""]
-    )
+    cells = cells.fillna("")
+    cells = cells[(cells != "").any(axis=1)]
     lines = np.asarray(cells.index) + 1
-    short = cells.isna().any(axis=1).to_numpy()
-    if short.any():
-        row = int(np.argmax(short))
-        count = int(cells.iloc[row].notna().sum())
-        raise DataError(f"{path}: line {lines[row]} has {count} cells, the first line {cells.shape[1]}.")
     cells = cells.apply(_tidied, point=mark != ",").reset_index(drop=True)
     named = _is_header(cells, how)
     header = [str(cell) for cell in cells.iloc[0]]
