@@ -233,7 +233,7 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "is a folder; --like names a file" in said
     code, _, said = run(capsys, "features", out, "-o", tmp_path / "b.npz")
     assert code == 2
-    assert "is neither a folder nor an image" in said
+    assert "is neither a folder nor a picture" in said
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
     assert code == 2
     assert "There is no model file" in said
@@ -253,13 +253,13 @@ def test_few_words_are_enough(pictures, tmp_path, capsys):
 
 
 def test_ctrl_c_while_rows_are_written_loses_none(pictures, tmp_path, capsys, monkeypatch):
-    write = features.write_npz
+    write = features.write
 
     def interrupted(path, arrays):
         signal.raise_signal(signal.SIGINT)
         write(path, arrays)
 
-    monkeypatch.setattr(features, "write_npz", interrupted)
+    monkeypatch.setattr(features, "write", interrupted)
     words = ["features", pictures, "-o", tmp_path / "r.npz", "--save", tmp_path / "f", *TINY]
     assert main([*map(str, words)]) == 130
     assert "what was learned is saved first" in capsys.readouterr().err

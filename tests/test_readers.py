@@ -291,7 +291,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n")
     refuse("no samples", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3\n")
-    refuse("line 3 has 1 cells", tmp_path / "a.csv")
+    refuse("line 3: the value in column 'b' is missing", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,q\n3,y,r\n")
     refuse(r"'b' has 'x'.*--labels b", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,nan\n")

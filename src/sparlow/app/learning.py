@@ -138,7 +138,7 @@ def prepared(source: Source, terminal: Terminal) -> Prepared:
     dataset = source.dataset
     if source.pictures is not None:
         features = features_of(source, terminal)
-        return Prepared(replace(dataset, X=features.X), at_rest(features.pipeline).steps, features.without)
+        return Prepared(replace(dataset, X=features.X), at_rest(features.pipeline).steps, features.anew)
     if source.scaler is None:
         return Prepared(dataset, [])
     rows = None if dataset.frame is not None else dataset.X if dataset.rows is None else dataset.rows

@@ -6,7 +6,7 @@ import collections
 import hashlib
 import inspect
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -307,10 +307,15 @@ class Features:
     pyramids: Any
     asked: int | None = None  # components
 
-    def without(self, rest: Array, held: Array) -> tuple[Array, Array]:
-        """Return rows of two parts, by components that are learned from the first alone."""
-        reduction = _fitted(clone(self.pipeline[_before(self.pipeline) :]), self.pyramids[rest], self.asked)
-        return _dense(reduction.transform(self.pyramids[rest])), _dense(reduction.transform(self.pyramids[held]))
+    @property
+    def anew(self) -> Callable[[Array, Array], tuple[Array, Array]] | None:
+        """Return what gives rows of two parts, by components that are learned from the first alone, if there are any."""
+        steps = self.pipeline[_before(self.pipeline) :]
+        return self._parts if len(steps) else None
+
+    def _parts(self, rest: Array, held: Array) -> tuple[Array, Array]:
+        steps = _fitted(clone(self.pipeline[_before(self.pipeline) :]), self.pyramids[rest], self.asked)
+        return _dense(steps.transform(self.pyramids[rest])), _dense(steps.transform(self.pyramids[held]))
 
 
 def _before(steps: Pipeline) -> int:
