@@ -1,5 +1,6 @@
 """The command line: what it writes, what it says, how it ends."""
 
+import glob
 import json
 import os
 import pty
@@ -520,20 +521,22 @@ def test_the_whole_help_names_commands_and_exit_codes(capsys):
 @pytest.mark.slow
 def test_documented_commands_run(tmp_path, monkeypatch, capsys):
     for row in range(120):
-        place = tmp_path / "digits" / str(DIGITS.target[row])
+        place = tmp_path / "digits" / str(DIGITS.target[row]) if row < 110 else tmp_path / "new"
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray((DIGITS.images[row] * 15).astype(np.uint8)).save(place / f"{row}.png")
     text = (cases.ROOT / "docs" / "command_line.md").read_text()
     commands = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].splitlines()
-    assert len(commands) == 6
+    printed = re.search(r"```\n(digits.*?)```", text, re.DOTALL)[1]
     monkeypatch.chdir(tmp_path)
     for command in commands:
         program, *words = shlex.split(command)
+        words = [found for word in words for found in (sorted(glob.glob(word)) if "*" in word else [word])]
         assert (program, main(words)) == ("sparlow", 0), command
-    assert (tmp_path / "embedding.csv").read_text().startswith("name,label,z1")
-    assert (tmp_path / "labels.csv").read_text().startswith("name,label,probability,second,likeness,nearest1")
+    said = capsys.readouterr()
+    for line in printed.splitlines():  # the page shows what is printed, but for numbers
+        assert line == "…" or line.split()[:1] == [] or line.split()[0].rstrip(":") in said.out or "png" in line
+    assert said.err == ""
     assert "LDA-SparLow on digits" in (tmp_path / "report.html").read_text()
-    assert capsys.readouterr().err == ""
 
 
 def process(*words, **options):
