@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
@@ -85,8 +86,10 @@ def _with_train(
 ) -> tuple[list[Judgement], str]:
     """Judge the saved model on DATA, beside rivals learned from TRAIN."""
     part = "train" if arguments.train.lower().endswith(".npz") and arguments.part is not None else None
-    own = {"part": part, "labels": None if arguments.train == arguments.data else arguments.labels}
+    own = {"part": part, "labels": None}
     train = read_data(argparse.Namespace(**{**vars(arguments), **own}), arguments.train, held)
+    if train.y is None and train.is_training_set_of(held) and held.labels is not None:
+        train = replace(train, y=held.labels) if len(held.labels) == len(train.X) else train
     if train.y is None:
         raise UserError(f"{arguments.train} has no labels to learn from: a .npz, a table or a folder holds them.")
     if train.fingerprint == dataset.fingerprint:

@@ -164,6 +164,8 @@ def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, 
     steps, values = np.asarray(x, float), np.asarray(y, float)
     good = np.isfinite(values)
     steps, values = steps[good], values[good]
+    if not len(values):
+        return ""
     wide, tall, left, bottom, top = 350, 220, 62, 34, 28
     low, high = float(values.min()), float(values.max())
     X = left + (steps - steps.min()) * (wide - left - 16) / (np.ptp(steps) or 1)
