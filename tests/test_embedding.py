@@ -1,10 +1,11 @@
 """The embedding: ratio trace of codes beside samples, by other means."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
-import sklearn
 from scipy.linalg import subspace_angles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
@@ -12,14 +13,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sparlow import SparLow, embedding
 from sparlow.criteria import LDA
 from sparlow.embedding import (
-    LARGER,
     PAIRS,
     USUAL,
     WIDE,
     Embedding,
     Ratio,
     block_weights,
-    choose_ridges,
     nearest_right,
     surely,
     whitened,
@@ -192,35 +191,6 @@ def test_few_labels_have_ridges_of_their_own():
     assert small("lda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
 
 
-class Told:
-    """A trial whose outcomes are known: held-out samples in another order than in the set."""
-
-    def __init__(self, narrow, wide):
-        self.rows = np.random.default_rng(0).permutation(len(narrow))
-        self.known = {False: narrow[self.rows], True: wide[self.rows]}
-        self.truth = Labels(np.zeros(len(narrow), int))
-
-    def has_room(self, ridges):
-        return ridges != embedding.FLAT
-
-    def outcomes(self, choice):
-        return self.known[choice.wide]
-
-
-def test_further_columns_are_tried_on_many_samples_where_there_are_many():
-    """Three of three thousand are sure, but no point: enough where so many say it, as few samples do not tell."""
-    narrow = np.arange(3000) % 2 * 1.0
-    wide = np.where(np.arange(3000) < 6, 1.0, narrow)
-    gains, loses = Told(narrow, wide), Told(wide, narrow)
-    start = choosing.Choice(USUAL)
-    assert not choosing._columns([gains], None, start, narrow).wide
-    assert choosing._columns([gains], gains, start, narrow) == choosing.Choice(USUAL, wide=True)
-    assert choosing._columns([loses], gains, start, wide).wide  # the larger one decides
-    assert not choosing._columns([gains], loses, start, narrow).wide
-    few = Told(narrow[:1000], wide[:1000])
-    assert not choosing._columns([few], few, start, narrow[:1000]).wide
-
-
 def test_rare_classes_are_among_the_samples_that_choices_are_tried_on(monkeypatch):
     """A class of two or three among so many that a draw by shares would miss it."""
     monkeypatch.setattr(choosing, "_TRIAL", 60)
@@ -234,33 +204,6 @@ def test_rare_classes_are_among_the_samples_that_choices_are_tried_on(monkeypatc
     assert sorted(more) == [51, 52, 53]
     hidden = Labels(np.r_[np.full(50, -1), 0, 0, 1, 1])
     assert sorted(hidden.lacking(np.arange(51), 2, np.random.RandomState(0))) == [51, 52, 53]
-
-
-def test_the_larger_trial_holds_out_none_of_those_that_its_dictionary_is_learned_from(monkeypatch):
-    """At most so many samples as are named, of each class some; none where labels are missing or samples are few."""
-    monkeypatch.setattr(choosing, "_TRIAL", 100)
-    monkeypatch.setattr(choosing, "_LARGER", 150)
-    seen = []
-    larger = choosing.Trial.larger
-
-    def noted(trial, samples, labels, rng):
-        seen.append((trial, larger(trial, samples, labels, rng)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(choosing.Trial, "larger", noted)
-    small("lda", max_iter=0).fit(X, Y)
-    trial, found = seen[-1]
-    assert len(found.taught) + len(found.rows) == 150
-    assert set(trial.taught) <= set(found.taught)
-    assert not set(found.taught) & set(found.rows)
-    assert set(Y[found.rows]) == set(Y) == set(Y[found.taught])
-    np.testing.assert_allclose(found.dictionary, trial.dictionary)
-    np.testing.assert_allclose(found.held.X, cases.unit(X)[found.rows], atol=1e-12)
-    small("sda", max_iter=0).fit(X, cases.hide_labels(Y))
-    small("lda", max_iter=0).fit(X[:90], Y[:90])
-    with sklearn.config_context(working_memory=64 * 64 * 100 / 2**20):  # an eighth of it holds 100 samples
-        small("lda", max_iter=0).fit(X, Y)
-    assert [found for _, found in seen[1:]] == [None, None, None]
 
 
 @pytest.mark.parametrize("name", SUPERVISED)
@@ -320,27 +263,6 @@ def test_the_classical_method_with_any_shrinkage_is_reached():
         assert subspace_angles(W, (coef[1:] - coef[0]).T).max() < 1e-5
 
 
-def test_the_usual_ridges_are_taken_unless_others_are_better_by_more_than_chance():
-    same = np.arange(400) % 10 > 0
-    level = dict.fromkeys(PAIRS, same * 1.0)
-    assert choose_ridges(level) == USUAL
-    better = (same | (np.arange(400) < 80)) * 1.0
-    assert choose_ridges(level | {(2.0, 0.1): better}) != USUAL
-    around = [(2.0, 0.03), (2.0, 0.1), (np.inf, 0.03), (np.inf, 0.1)]
-    assert choose_ridges(level | dict.fromkeys(around, better)) in around
-    hardly = (same | (np.arange(400) < 10)) * 1.0  # one more
-    assert choose_ridges(level | dict.fromkeys(around, hardly)) == USUAL
-
-
-def test_a_pair_of_ridges_is_judged_with_its_neighbours():
-    """A single pair that is best by chance loses to a group that is nearly as good."""
-    level = dict.fromkeys(PAIRS, np.zeros(400))
-    lucky = level | {(0.1, 1.0): (np.arange(400) < 40) * 1.0}
-    group = [(2.0, 0.03), (2.0, 0.1), (np.inf, 0.03), (np.inf, 0.1)]
-    assert choose_ridges(lucky)[0] < 2
-    assert choose_ridges(lucky | dict.fromkeys(group, (np.arange(400) >= 365) * 1.0))[0] >= 2
-
-
 def test_gains_are_sure_where_their_sum_exceeds_its_standard_error():
     assert surely(np.array([1.0, 1.0, 0.0]))  # 2 > √2
     assert not surely(np.array([1.0, 0.0]))
@@ -377,10 +299,39 @@ def test_samples_with_a_large_mean_and_repeated_ones_are_fine(dtype):
     assert abs(Z[y == 0].mean() - Z[y == 1].mean()) > 3 * Z[y == 0].std()
 
 
-def test_the_ridge_of_samples_may_be_larger_than_the_grid():
+def test_the_best_ridges_on_held_out_samples_are_taken():
     """Means of classes that noise of many dimensions hides want more shrinkage than the usual ridges give."""
     rng = np.random.RandomState(1)
     y = np.arange(400) % 8
     X = (0.15 * rng.standard_normal((8, 300)))[y] + rng.standard_normal((400, 300))
     model = SparLow("lda", max_iter=0, random_state=0).fit(X, y)
-    assert model.ridges_[1] in LARGER
+    assert model.ridges_ in PAIRS
+    assert model.ridges_[1] > USUAL[1]
+
+
+class Told:
+    """A trial whose outcomes are known: held-out samples in another order than in the set."""
+
+    may_be_wide = False
+
+    def __init__(self, right):
+        self.right, self.rows = right, np.random.default_rng(0).permutation(400)
+        self.truth, self.choice, self.setup = Labels(np.zeros(400, int)), None, None
+
+    def has_room(self, ridges):
+        return ridges != embedding.FLAT
+
+    def outcomes(self, choice):
+        return self.right(choice)[self.rows] * 1.0
+
+
+def test_ties_of_ridges_go_to_the_pair_nearest_to_the_usual_one():
+    setup = SimpleNamespace(whiten=True, views=SimpleNamespace(whole=True))
+    some = np.arange(400)
+    usual = choosing.Choice(USUAL)
+    level = choosing._best(setup, [Told(lambda choice: some % 2)], usual)[0]
+    assert level.ridges == USUAL
+    better = choosing._best(setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual)[
+        0
+    ]
+    assert better.ridges == (2.0, 0.1)

@@ -122,8 +122,9 @@ print(json.dumps([len(recorder.buffer), "matplotlib" in sys.modules]))
     assert json.loads(run(code, NUMBA_CACHE_DIR=str(tmp_path))) == [0, False]
 
 
-TOP = "Coder DictionaryLearner SparLow TraceQuotient encode load objective optimality_gap pullback save trace_ratio"
-ROOMS = "classifiers criteria explanations export images plots priors solvers views"
+TOP = """Coder Copies DictionaryLearner SparLow TraceQuotient encode load objective omp optimality_gap pullback save
+         trace_ratio"""
+ROOMS = "classifiers coders criteria explanations export images plots priors solvers views"
 
 
 def test_top_level_has_few_names_and_the_modules_as_attributes():

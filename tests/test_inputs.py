@@ -98,7 +98,7 @@ A, B = np.diag([3.0, 2.0, 1.0]), np.diag([1.0, 1.0, 4.0])
         ({"start": 2 * np.eye(3)[:, :2]}, "orthonormal columns, but UᵀU differs from the identity by 3"),
         ({"start": np.eye(3)[:, [0, 0]]}, "orthonormal"),
         ({"start": np.eye(3)}, r"shape \(3, 2\), got \(3, 3\)"),
-        ({"max_iter": 0}, "max_iter must be a whole number, at least 1, got 0"),
+        ({"max_iter": 0}, "max_iter must be a positive whole number, got 0"),
         ({"max_iter": 2.5}, "max_iter must be a positive whole number"),
         ({"tol": float("nan")}, "tol must be zero or a positive number, got nan"),
         ({"n_components": True}, "n_components must be a whole number from 1 to 3"),
@@ -245,8 +245,8 @@ def test_the_embedding_is_the_transform_of_the_samples_where_codes_are_not_uniqu
 
 
 @pytest.mark.parametrize("prior", [ElasticNet(0.1, 4e-5), ElasticNet(0.1, 0.0), KLDivergence(0.1, 0.01, 0.05)])
-@pytest.mark.parametrize("options", [{"solver": "joint", "embedding": "orthonormal"}, {"solver": "eliminate"}])
-def test_the_embedding_is_the_transform_of_the_samples_where_codes_depend_on_their_start(prior, options, monkeypatch):
+@pytest.mark.parametrize("solver", ["joint", "eliminate"])
+def test_the_embedding_is_the_transform_of_the_samples_where_codes_depend_on_their_start(prior, solver, monkeypatch):
     plain, started = Coder.codes, []
 
     def codes(self, X, start=None, n_jobs=None):
@@ -254,7 +254,7 @@ def test_the_embedding_is_the_transform_of_the_samples_where_codes_depend_on_the
         return plain(self, X, start, n_jobs) * (1.01 if start is not None else 1.0)
 
     monkeypatch.setattr(Coder, "codes", codes)
-    model = small(prior=prior, max_iter=2, early_stopping=False, **options).fit(X, Y)
+    model = small(prior=prior, max_iter=2, solver=solver, embedding="orthonormal", early_stopping=False).fit(X, Y)
     assert any(started)
     assert model.n_iter_ > 0
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9 * np.abs(model.embedding_).max())

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -516,28 +517,6 @@ def test_features_out_of_range_are_refused(name, tmp_path):
         load(tmp_path / "m.sparlow")
 
 
-@pytest.mark.slow
-def test_trees_and_machines_of_scikit_learn_are_checked(tmp_path):
-    path = tmp_path / "m.sparlow"
-    forest = make_pipeline(small(), RandomForestClassifier(3, random_state=0)).fit(X, Y)
-    save(forest, path)
-    np.testing.assert_array_equal(load(path).predict(X), forest.predict(X))
-    tree = forest[-1].estimators_[0].tree_
-    state = tree.__getstate__()
-    state["nodes"]["left_child"][0] = 2**40
-    tree.__setstate__(state)
-    save(forest, path)
-    with pytest.raises(ModelFileError, match="lead nowhere"):
-        load(path)
-    machine = make_pipeline(small(), SVC()).fit(X, Y)
-    save(machine, path)
-    np.testing.assert_array_equal(load(path).predict(X), machine.predict(X))
-    machine[-1]._n_support = machine[-1]._n_support * 1000
-    save(machine, path)
-    with pytest.raises(ModelFileError, match="support vector machine"):
-        load(path)
-
-
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
@@ -672,8 +651,10 @@ CLASSIFIERS = [
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda step: type(step).__name__)
 def test_pipelines_of_usual_steps_are_loaded(classifier, tmp_path):
     whole = make_pipeline(StandardScaler(), PCA(20), small(), clone(classifier)).fit(X, Y)
-    save(whole, tmp_path / "m.sparlow")
-    np.testing.assert_array_equal(load(tmp_path / "m.sparlow").predict(X), whole.predict(X))
+    with warnings.catch_warnings(action="ignore"):  # trees must be told to trust
+        save(whole, tmp_path / "m.sparlow")
+    again = load(tmp_path / "m.sparlow", trusted=["sklearn.tree._tree.Tree"])
+    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
 
 
 def every_command(model, data, folder, more=()):

@@ -322,14 +322,14 @@ def test_models_of_patches_are_models_like_any_other(of_patches, tmp_path):
     assert model.encode(X_NEW).shape == (200, 2 * 16 * 16)
     assert model.projection_.shape[0] == 512
     assert model.components_.shape == (9, 512)
-    np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-8)
+    np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-5)
     np.testing.assert_allclose(model.transform(sp.csr_array(X_NEW)), expected, atol=1e-8)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X_NEW), expected)
     save(model, tmp_path / "m.sparlow")
     again = load(tmp_path / "m.sparlow")
     assert again.views == Patches()
-    np.testing.assert_array_equal(again.transform(X_NEW), expected)
-    np.testing.assert_array_equal(again.predict_proba(X_NEW), model.predict_proba(X_NEW))
+    np.testing.assert_allclose(again.transform(X_NEW), expected, atol=1e-5)
+    np.testing.assert_allclose(again.predict_proba(X_NEW), model.predict_proba(X_NEW), atol=1e-5)
     frame = clone(model).set_output(transform="pandas").fit(X, Y).transform(X_NEW)
     assert list(frame.columns) == [f"sparlow{i}" for i in range(9)]
     np.testing.assert_array_equal(frame.to_numpy(), expected)
@@ -457,12 +457,12 @@ def test_a_model_with_views_is_a_model_like_any_other(tmp_path):
     assert clone(model).views == Shifts(1)
     model.fit(X.astype(np.float32), Y)
     assert model.transform(X_NEW.astype(np.float32)).dtype == np.float32
-    assert np.isfinite(model.history_["held_out"]).all()
+    assert np.isfinite(list(model.held_out_.values())).all()
     np.testing.assert_allclose(model.embedding_, model.transform(X.astype(np.float32)), atol=1e-4)
     save(model, tmp_path / "m.sparlow")
     again = load(tmp_path / "m.sparlow")
     assert again.views == Shifts(1)
-    np.testing.assert_array_equal(again.transform(X_NEW), model.transform(X_NEW))
+    np.testing.assert_allclose(again.transform(X_NEW), model.transform(X_NEW), atol=1e-5)
 
 
 def test_the_model_does_not_depend_on_the_number_of_threads():
@@ -618,6 +618,6 @@ def test_a_model_of_whitened_patches_is_kept_in_a_file(tmp_path):
     model = SparLow(views=Patches(3, cells=2, whitening=0.1), n_atoms=16, random_state=0).fit(X, Y)
     assert model.score(X_NEW, Y_NEW) > 0.75
     save(model, tmp_path / "white.sparlow")
-    np.testing.assert_array_equal(load(tmp_path / "white.sparlow").transform(X_NEW), model.transform(X_NEW))
+    np.testing.assert_allclose(load(tmp_path / "white.sparlow").transform(X_NEW), model.transform(X_NEW), atol=1e-5)
     other = SparLow(views=Patches(3, cells=2), n_atoms=16, random_state=0).fit(X, Y)
     assert np.abs(other.transform(X_NEW) - model.transform(X_NEW)).max() > 1e-3

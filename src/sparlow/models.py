@@ -26,8 +26,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
-from sklearn.svm import SVC, SVR
-from sklearn.tree._tree import Tree
 from sklearn.utils.validation import check_is_fitted
 
 from .criteria import CRITERIA, Criterion
@@ -60,7 +58,7 @@ TRUSTED = (
     Memberships,
     *dict.fromkeys(CRITERIA.values()),
 )
-# what scikit-learn's estimators hold and skops leaves to its callers; checked after loading where kernels index by it
+# what scikit-learn's estimators hold and skops leaves to its callers
 _HELD = (
     "numpy.dtype",
     "scipy.sparse._csr.csr_array",
@@ -68,7 +66,6 @@ _HELD = (
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
     "sklearn.neighbors._kd_tree.KDTree",
     "sklearn.neighbors._ball_tree.BallTree",
-    "sklearn.tree._tree.Tree",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.compose._column_transformer.make_column_selector",
@@ -394,8 +391,6 @@ def _make_sound(part: Any) -> None:
             _make_sound(item)
     elif sp.issparse(part) and part.format in ("csr", "csc"):
         part.check_format(full_check=True)
-    elif isinstance(part, Tree):
-        _check_tree(part)
     elif hasattr(part, "__dict__") and not isinstance(part, type):
         tree = vars(part).get("_tree")
         if isinstance(tree, (KDTree, BallTree)):
@@ -420,8 +415,6 @@ def _check_part(part: Any) -> None:
     for kind, shapes in _SHAPES.items():
         if isinstance(part, kind) and hasattr(part, "n_features_in_"):
             _check_shapes(part, shapes)
-    if isinstance(part, (SVC, SVR)) and hasattr(part, "support_vectors_"):
-        _check_svm(part)
 
 
 def _check_shapes(model: Any, shapes: dict[str, str]) -> None:
@@ -450,28 +443,6 @@ def _check_shapes(model: Any, shapes: dict[str, str]) -> None:
         whole = isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.ndim == 1
         if not whole or (len(labels) and not -1 <= labels.min() <= labels.max() < len(classes)):
             raise ValueError("the labels of the training samples must be whole numbers from -1 to the last class")
-
-
-def _check_tree(tree: Any) -> None:
-    """Refuse a decision tree whose nodes do not lead downwards to its own nodes, or ask for features it has not."""
-    left, right, nodes = tree.children_left, tree.children_right, np.arange(tree.node_count)
-    inner = left != -1
-    for child in (left[inner], right[inner]):
-        if np.any(child <= nodes[inner]) or np.any(child >= tree.node_count):
-            raise ValueError("a decision tree has nodes that lead nowhere")
-    if np.any((tree.feature[inner] < 0) | (tree.feature[inner] >= tree.n_features)):
-        raise ValueError("a decision tree asks for features that there are not")
-
-
-def _check_svm(machine: Any) -> None:
-    """Refuse a support vector machine whose arrays do not fit each other."""
-    count, pairs = machine.support_vectors_.shape[0], len(machine._n_support)
-    weights = machine._dual_coef_.shape
-    rows = max(pairs - 1, 1) if isinstance(machine, SVC) else 1
-    if int(machine._n_support.sum()) != count or machine._n_support.min() < 0 or weights != (rows, count):
-        raise ValueError("the arrays of a support vector machine do not fit each other")
-    if isinstance(machine, SVC) and machine._intercept_.shape != (pairs * (pairs - 1) // 2,):
-        raise ValueError("the intercepts of a support vector machine do not fit its classes")
 
 
 def _checked(content: Any, path: pathlib.Path) -> ModelFile:

@@ -164,14 +164,18 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
 
     def _remember(self, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes."""
-        self._voters: Voters | Memberships | None = None
-        rule = fitted.pop("_rule", None)
         self.__dict__.update(fitted)
+        self._voters = self._elected()
+        self.__dict__.pop("_rule", None)
+
+    def _elected(self) -> Voters | Memberships | None:
+        """Return the training samples that vote in predictions, none where there are no classes."""
+        if self._training.y is None:
+            return None
         if hasattr(self, "memberships_"):
-            self._voters = Memberships.among(self.embedding_, self.memberships_)
-        elif self._training.y is not None:
-            known = self._training.y >= 0
-            self._voters = Voters.of(self.embedding_[known], self._training.y[known], rule)
+            return Memberships.among(self.embedding_, self.memberships_)
+        known = self._training.y >= 0
+        return Voters.of(self.embedding_[known], self._training.y[known], self.__dict__.get("_rule"))
 
     def without_training(self) -> Any:
         """Return a copy without the embedding of the training samples and their labels: it transforms and predicts.
@@ -252,13 +256,14 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
         """
         if "_voters" not in vars(self):
             check_is_fitted(self)
-        if self._voters is None:
+        voters = vars(self)["_voters"] if "_voters" in vars(self) else self._elected()
+        if voters is None:
             raise ValueError("There are no classes to predict: fit was called without labels.")
         if is_dask(X):
             return by_blocks(self.predict_proba, X)
         Y = self._embedding_of(X)
         with one_blas_thread():
-            return self._voters.probabilities(Y)
+            return voters.probabilities(Y)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of :meth:`predict`, or R² for targets; unlabelled samples do not count.
@@ -282,12 +287,14 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
             raise ValueError("score needs the labels y of the samples. For the quotient on X use quotient(X).")
         y = without_na(as_array(y))
         refuse_unsound(y, "y")
-        weights = _check_sample_weight(sample_weight, np.zeros(len(y)), ensure_non_negative=True)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, np.zeros(len(y)), ensure_non_negative=True)
         if self._training.targets is not None:
             targets = check_targets(y)
             rows = np.all(np.isfinite(targets), axis=1)
             predicted = np.asarray(as_array(self.predict(X))).reshape(targets.shape)
-            truth, predicted, weights = targets[rows], predicted[rows], weights[rows]
+            truth, predicted, weights = targets[rows], predicted[rows], None if weights is None else weights[rows]
             return float(r2_score(truth, predicted, sample_weight=weights, multioutput="variance_weighted"))
         new = column_or_1d(y)
         check_consistent_length(X, new)
@@ -302,7 +309,7 @@ class Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParamet
                 f"{len(strange)} of {len(truth)} samples have a label that the model has not learned (first: "
                 f"{strange[0]}) and count as wrong. In searches pass cv=StratifiedKFold(5, shuffle=True)."
             )
-        return float(np.average(predicted[known] == truth, weights=weights[known]))
+        return float(np.average(predicted[known] == truth, weights=None if weights is None else weights[known]))
 
     @property
     def _n_features_out(self) -> int:

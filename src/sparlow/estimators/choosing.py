@@ -75,21 +75,20 @@ def learn_model(
             f"n_components={setup.n_components} is more than {len(samples)} samples can give: choose "
             f'{len(samples)} or less, or embedding="orthonormal".'
         )
-    checkpoint = _checkpoint(setup, samples, labels)
-    if checkpoint is not None and checkpoint.chosen is not None:
-        choice = _chosen_before(checkpoint.chosen)
-    else:
-        trials = Trial.several(setup, samples, labels, rng, validation)
-        try:
+    checkpoint, trials = _checkpoint(setup, samples, labels), []
+    try:
+        if checkpoint is not None and checkpoint.chosen is not None:
+            choice = _chosen_before(checkpoint.chosen)
+        else:
+            trials = Trial.several(setup, samples, labels, rng, validation)
             choice = _choose(setup, trials, _usual(setup, labels)) if trials else _usual(setup, labels)
-        except KeyboardInterrupt:
-            if not trials or trials[0].choice is None:
-                raise
-            return {**trials[0].fitted(), "stop_reason_": "interrupted"}
-        del trials
-        if checkpoint is not None:
-            checkpoint.chosen = _as_chosen(choice)
-    learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
+            if checkpoint is not None:
+                checkpoint.chosen = _as_chosen(choice)
+        learned = learn_from(setup, samples, labels, choice, tell, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        if not trials or trials[0].choice is None:
+            raise
+        return {**trials[0].fitted(), "stop_reason_": "interrupted"}
     finishing.begin()
     told = {**learned.summary(), **described(learned, learned.last)}
     told["held_out_"] = choice.held_out
@@ -124,7 +123,10 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
             best = dataclasses.replace(best, n_steps=0, held_out=held_out)
         else:
             trials, best = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=held_out)
-    return trials[0].ended(best)
+    counts = [trial.by_count(best) for trial in trials]
+    by_count = {k: _pooled(trials, [found[k] for found in counts]) for k in min(counts, key=len)}
+    trials[0].choice = best
+    return dataclasses.replace(best, votes=trials[0].votes(best), by_count=by_count)
 
 
 def _best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
@@ -267,9 +269,9 @@ class Trial:
 
     def outcomes(self, choice: Choice) -> Array:
         """Return how well each held-out sample is embedded."""
-        return self._judged(*self._embedded(choice))
+        return self._judged(*self.embedded(choice))
 
-    def _embedded(self, choice: Choice) -> tuple[Array, Array]:
+    def embedded(self, choice: Choice) -> tuple[Array, Array]:
         """Return the embeddings of the samples learned from and of those held out."""
         if not self.setup.whiten:
             learned = learn_from(
@@ -300,15 +302,18 @@ class Trial:
         learned = learn_from(self._at_first_dictionary(), self.rest, self.known, choice)
         return {**learned.summary(), **described(learned, learned.last)}
 
-    def ended(self, choice: Choice) -> Choice:
-        """Return a choice with how neighbours vote, and the outcomes by number of columns."""
-        ours, theirs = self._embedded(choice)
-        votes = None
-        if self.truth.y is not None:
-            rows: Any = self.known.known
-            votes = best_rule(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
-        by_count = {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
-        return dataclasses.replace(choice, votes=votes, by_count=by_count)
+    def votes(self, choice: Choice) -> Rule | None:
+        """Return how neighbours vote, where there are classes."""
+        if self.truth.y is None:
+            return None
+        ours, theirs = self.embedded(choice)
+        rows: Any = self.known.known
+        return best_rule(ours[rows], self.known.y[rows], theirs, self.truth.y)  # type: ignore[index]
+
+    def by_count(self, choice: Choice) -> dict[int, Array]:
+        """Return the outcomes by number of columns."""
+        ours, theirs = self.embedded(choice)
+        return {k: self._judged(ours[:, :k], theirs[:, :k]) for k in tried_counts(ours.shape[1])}
 
     def _at_first_dictionary(self) -> Setup:
         """Return the setup with the first dictionary of the trial."""

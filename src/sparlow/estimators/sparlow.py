@@ -28,27 +28,15 @@ from ..priors import Prior
 from ..rows import Codes, Local, Samples, code, is_dask, streams
 from ..serving import Served
 from ..solvers import SOLVERS, EarlyStopping, Solver
-from ..stream import check_streams
 from ..views import Bound, Views
 from .attributes import check_attributes, table_of_numbers
 from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
 from .fitting import Beside, begun_with, fit_model
 from .large import by_blocks, in_parts
 from .scaling import Scaling
-from .streaming import all_so_far, with_batch
+from .streaming import all_so_far, can_stream, with_batch
 
 Array = NDArray[Any]
-
-
-def _streams(model: Any) -> bool:
-    """Return whether a model can learn from a stream; the error says why not."""
-    if model.views is not None:
-        raise AttributeError("partial_fit takes samples as they are: leave views out, or use fit.")
-    try:
-        check_streams(criterion_named(model.criterion))
-    except ValueError as error:
-        raise AttributeError(str(error)) from error
-    return True
 
 
 class SparLow(CallbackSupportMixin, Projector):
@@ -294,7 +282,7 @@ class SparLow(CallbackSupportMixin, Projector):
             self._forget()
             beside = Beside(sample_weight, groups, X_val, y_val)
             self._remember(fit_model(self, X, y, beside, last, finishing))
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
         if finishing.came:
             self.stop_reason_ = "interrupted"
         if self.stop_reason_ == "interrupted":
@@ -302,7 +290,7 @@ class SparLow(CallbackSupportMixin, Projector):
             warn(said, ConvergenceWarning)
         return self
 
-    @available_if(_streams)
+    @available_if(can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> SparLow:
         """Learn from one batch of a stream; for lda, mvr and pca.
@@ -352,7 +340,7 @@ class SparLow(CallbackSupportMixin, Projector):
         begun, fitted = with_batch(begun, X, labels)
         if fitted:
             self._remember(fitted)
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
         self._stream = begun
 
     def _html_repr(self) -> str:
@@ -429,7 +417,7 @@ class SparLow(CallbackSupportMixin, Projector):
         coded = self._coded(X)
         served = self.__dict__.get("_served")
         if served is None or served.source is not self.projection_:
-            served = self._served = Served(self.projection_, self.weights_, self._centre, self.forms_)
+            served = Served(self.projection_, self.weights_, self._centre, self.forms_)
         return served(coded.features, coded.samples.X).astype(coded.samples.dtype, copy=False)
 
     @one_blas_thread()
@@ -496,7 +484,12 @@ class SparLow(CallbackSupportMixin, Projector):
             unit = self.normalize is not False
             m = self.n_features_in_
             self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon, self._whitener)
-            self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+            self._bind()
+
+    def _bind(self) -> None:
+        """Prepare what codes and embeds new samples."""
+        self._coder = Coder(self.dictionary_, self.prior_, n_jobs=self.n_jobs)
+        self._served = Served(self.projection_, self.weights_, self._centre, self.forms_)
 
     def _check_sound(self) -> None:
         """Refuse attributes of ``SparLow`` from a damaged file."""

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..criteria import criterion_named
 from ..embedding import USUAL, Embedding
 from ..labels import Labels, joined
 from ..rows import DRAWN
@@ -137,3 +138,14 @@ def state_of(stream: Stream, setup: Setup, labels: Labels) -> dict[str, Any]:
     if stream.criterion.targets:
         state["regression_"] = regress(Y, kept)
     return state
+
+
+def can_stream(model: Any) -> bool:
+    """Return whether a model can learn from a stream; the error says why not."""
+    if model.views is not None:
+        raise AttributeError("partial_fit takes samples as they are: leave views out, or use fit.")
+    try:
+        check_streams(criterion_named(model.criterion))
+    except ValueError as error:
+        raise AttributeError(str(error)) from error
+    return True
