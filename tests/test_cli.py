@@ -30,7 +30,7 @@ from sparlow.solvers import EarlyStopping, Solver
 from tests import cases
 
 DIGITS = load_digits()
-SMALL = ["--pictures", "whole", "--set", "n_atoms=30", "--set", "max_iter=2", "--jobs", "1"]
+SMALL = ["--pictures", "whole", "--set", "n_atoms=30", "max_iter=2", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +150,7 @@ def test_evaluate_a_saved_model(folder, capsys):
     assert "on the 100 samples of" in told["protocol"]
     assert told["accuracy"]["LDA-SparLow"]["1NN"] == row["accuracy"]["1NN"]
     np.savez(mixed, images=DIGITS.images[200:300], labels=DIGITS.target[200:300] + 10)
-    code, told, said = run(
-        capsys, "report", model, mixed, "--classifiers", "1NN", "-o", folder / "x.html"
-    )
+    code, told, said = run(capsys, "report", model, mixed, "--classifiers", "1NN", "-o", folder / "x.html")
     assert "knows none of the labels" in said
     assert "knows none of the labels" in told["protocol"]
     assert main(["evaluate", str(folder / "m.sparlow"), str(folder / "test.npz")]) == 0
@@ -166,7 +164,7 @@ def test_evaluate_a_saved_model(folder, capsys):
 @pytest.mark.slow
 def test_labels_that_a_model_does_not_know(criterion, folder, tmp_path, capsys):
     model, data, page = tmp_path / "m.sparlow", tmp_path / "new.npz", tmp_path / "page.html"
-    words = ("--criterion", criterion, "--set", "n_atoms=20", "--set", "max_iter=0", "--jobs", "1")
+    words = ("--criterion", criterion, "--set", "n_atoms=20", "max_iter=0", "--jobs", "1")
     assert run(capsys, "fit", folder / "train.npz", "-o", model, *words)[0] == 0
     X, y = DIGITS.data[200:260], DIGITS.target[200:260]
     np.savez(data, X=X, y=np.where(y > 7, y + 10, y))
@@ -399,11 +397,23 @@ def facts(page):
 WRONG = {
     "threads": (["fit", "{missing}", "-o", "{out}", "--jobs", "0"], "expected a number of threads such as 2, or -1"),
     "no such parameter": (["fit", "{missing}", "-o", "{out}", "--set", "atoms=3"], "There are n_components, n_atoms,"),
-    "a bad parameter": (["fit", "{missing}", "-o", "{out}", "--set", "n_atoms=0"], "'n_atoms' parameter of SparLow must be"),
-    "a bad setting": (["fit", "{missing}", "-o", "{out}", "--set", "tol=-1"], "tol of Solver must be a number, not negative"),
-    "a bad object": (["fit", "{missing}", "-o", "{out}", "--set", "prior=ElasticNet(l3=1)"], "ElasticNet has l1, l2, positive"),
+    "a bad parameter": (
+        ["fit", "{missing}", "-o", "{out}", "--set", "n_atoms=0"],
+        "'n_atoms' parameter",
+    ),
+    "a bad setting": (
+        ["fit", "{missing}", "-o", "{out}", "--set", "tol=-1"],
+        "tol of Solver must be",
+    ),
+    "a bad object": (
+        ["fit", "{missing}", "-o", "{out}", "--set", "prior=ElasticNet(l3=1)"],
+        "ElasticNet has l1",
+    ),
     "no such object": (["fit", "{missing}", "-o", "{out}", "--set", "prior=open('x')"], "open is none of PCA, LLE"),
-    "a parameter of features": (["features", "{missing}", "-o", "{out}.npz", "--set", "words=1"], "There are n_components"),
+    "a parameter of features": (
+        ["features", "{missing}", "-o", "{out}.npz", "--set", "words=1"],
+        "There are n_components",
+    ),
     "data after parameters": (["fit", "-o", "{out}", "--set", "n_atoms=3", "{train}"], "expected NAME=VALUE"),
     "some labels missing": (["fit", "{gaps}", "-o", "{out}"], "1 sample has no label (first: number 1 from 0)"),
     "real labels": (["fit", "{real}", "-o", "{out}"], "real numbers (such as 0.5), but LDA needs classes"),
@@ -479,7 +489,9 @@ def test_errors_nobody_foresaw_are_told_in_a_line(folder, monkeypatch, capsys):
 
     monkeypatch.setattr(inspect, "run", broken)
     assert main(["inspect", str(folder / "m.sparlow")]) == 1
-    assert capsys.readouterr().err == "sparlow: error: unexpected RuntimeError: a slip. SPARLOW_TRACEBACK=1 shows where.\n"
+    assert (
+        capsys.readouterr().err == "sparlow: error: unexpected RuntimeError: a slip. SPARLOW_TRACEBACK=1 shows where.\n"
+    )
 
 
 def test_the_command_alone_prints_its_help_and_does_not_wait_for_scikit_learn():
@@ -558,8 +570,8 @@ def test_a_pipe_gets_the_result_and_nothing_else(folder):
 def test_ctrl_c_saves_the_best_model_so_far(folder):
     path = folder / "interrupted.sparlow"
     ours, theirs = pty.openpty()  # a terminal: progress is shown
-    words = ["--set", "n_atoms=30", "--set", "max_iter=1000000", "--set", "tol=0", "--jobs", "1"]
-    words += ["--set", "early_stopping=False", "--set", "embedding=orthonormal"]
+    words = ["--set", "n_atoms=30", "max_iter=1000000", "tol=0", "--jobs", "1"]
+    words += ["--set", "early_stopping=False", "embedding=orthonormal"]
     with process("fit", folder / "train.npz", "-o", path, *words, stdout=subprocess.PIPE, stderr=theirs) as child:
         os.close(theirs)
         said = b""
@@ -598,13 +610,13 @@ def test_commands_scale_samples_as_the_library_does(tmp_path, capsys):
     table = (1 + 3 * y[:, None]) * (1 + 0.2 * rng.standard_normal((240, 9)))
     np.savez(tmp_path / "d.npz", X=table, y=y)
     for words, scaled in (([], True), (["--no-standardize"], False), (["--set", "normalize=True"], False)):
-        words = ["--set", "n_atoms=20", "--set", "max_iter=0", "--jobs", "1", *words]
+        words = ["--set", "n_atoms=20", "max_iter=0", "--jobs", "1", *words]
         assert run(capsys, "fit", tmp_path / "d.npz", "-o", tmp_path / "m", *words)[0] == 0
         assert (load(tmp_path / "m").column_means_ is not None) == scaled
 
 
 def test_columns_that_differ_in_scale_are_standardized(wine, tmp_path, capsys):
-    words = ["--set", "n_atoms=30", "--set", "max_iter=1", "--jobs", "1"]
+    words = ["--set", "n_atoms=30", "max_iter=1", "--jobs", "1"]
     code, _, said = run(capsys, "fit", wine, "-o", tmp_path / "m", *words)
     assert code == 0
     assert said.count("columns differ in scale and are scaled") == 1
@@ -634,7 +646,7 @@ def test_columns_that_differ_in_scale_are_standardized(wine, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_raw_columns_do_not_collapse(wine, capsys):
-    words = ["--set", "max_iter=1", "--set", "n_atoms=40", "--classifiers", "1NN", "--jobs", "1", "--folds", "3"]
+    words = ["--set", "max_iter=1", "n_atoms=40", "--classifiers", "1NN", "--jobs", "1", "--folds", "3"]
     code, told, said = run(capsys, "evaluate", wine, *words)
     assert code == 0
     assert told["methods"][0]["accuracy"]["1NN"] > 0.94
@@ -653,13 +665,35 @@ def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
         (tmp_path / "p" / name).write_text("no picture")
     model = tmp_path / "m"
     commands = [
-        ["fit", tmp_path / "p", "-o", model, "--set", "n_atoms=20", "--set", "max_iter=0"],
+        ["fit", tmp_path / "p", "-o", model, "--set", "n_atoms=20", "max_iter=0"],
         ["transform", model, tmp_path / "p", "-o", tmp_path / "z.npy"],
         ["predict", model, tmp_path / "p"],
         ["evaluate", model, tmp_path / "p", "--classifiers", "1NN"],
-        ["evaluate", tmp_path / "p", "--classifiers", "1NN", "--folds", "2", "--set", "n_atoms=20", "--set", "max_iter=0"],
+        [
+            "evaluate",
+            tmp_path / "p",
+            "--classifiers",
+            "1NN",
+            "--folds",
+            "2",
+            "--set",
+            "n_atoms=20",
+            "--set",
+            "max_iter=0",
+        ],
         ["report", model, tmp_path / "p", "-o", tmp_path / "r.html", "--classifiers", "1NN"],
-        ["features", tmp_path / "p", "-o", tmp_path / "f.npz", "--set", "patch=4", "--set", "step=2", "--set", "n_words=8"],
+        [
+            "features",
+            tmp_path / "p",
+            "-o",
+            tmp_path / "f.npz",
+            "--set",
+            "patch=4",
+            "--set",
+            "step=2",
+            "--set",
+            "n_words=8",
+        ],
     ]
     assert {words[0] for words in commands} == set(COMMANDS) - {"inspect", "explain"}  # of no sample, of one
     for words in commands:
@@ -675,11 +709,11 @@ def test_every_command_leaves_out_broken_pictures(folder, tmp_path, capsys):
 def test_every_command_of_tables_takes_the_same_options_and_says_the_same_with_two_threads(wine, tmp_path, capsys):
     model = tmp_path / "m"
     commands = [
-        ["fit", wine, "-o", model, "--set", "n_atoms=20", "--set", "max_iter=0"],
+        ["fit", wine, "-o", model, "--set", "n_atoms=20", "max_iter=0"],
         ["transform", model, wine, "-o", tmp_path / "z.npy"],
         ["predict", model, wine],
         ["evaluate", model, wine, "--classifiers", "1NN"],
-        ["evaluate", wine, "--classifiers", "1NN", "--folds", "2", "--set", "n_atoms=20", "--set", "max_iter=0"],
+        ["evaluate", wine, "--classifiers", "1NN", "--folds", "2", "--set", "n_atoms=20", "max_iter=0"],
         ["report", model, wine, "-o", tmp_path / "r.html", "--classifiers", "1NN"],
     ]
     assert {words[0] for words in commands} == set(COMMANDS) - {"inspect", "explain", "features"}
@@ -718,7 +752,18 @@ def test_words_are_encoded_and_gaps_filled_on_request(tmp_path, capsys):
     )
     table.loc[3, "income"] = np.nan
     table.to_csv(tmp_path / "t.csv.gz", index=False, sep=";", decimal=",")
-    words = ["fit", tmp_path / "t.csv.gz", "-o", tmp_path / "m", "--set", "max_iter=0", "--set", "n_atoms=20", "--jobs", 1]
+    words = [
+        "fit",
+        tmp_path / "t.csv.gz",
+        "-o",
+        tmp_path / "m",
+        "--set",
+        "max_iter=0",
+        "--set",
+        "n_atoms=20",
+        "--jobs",
+        1,
+    ]
     code, _, said = run(capsys, *words, "--labels", "species")
     assert (code, "'income' (1 of 80)" in said, "--fill: with the median" in said) == (2, True, True)
     code, _, said = run(capsys, *words, "--labels", "species", "--fill")

@@ -292,7 +292,7 @@ def folder(tmp_path):
 
 def test_the_command_learns_from_vectors_and_predicts_without_the_network(folder, capsys):
     model, network_file = folder / "m.sparlow", folder / "tiny.onnx"
-    words = ("--network", network_file, "--set", "max_iter=0", "--set", "n_atoms=6")
+    words = ("--network", network_file, "--set", "max_iter=0", "n_atoms=6")
     code, told, said = run(capsys, "fit", folder / "old", "-o", model, *words)
     assert (code, told["n_features"]) == (0, WIDTH)
     assert "left out" not in said  # colours are used

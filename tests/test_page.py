@@ -387,7 +387,7 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     for name, rows, classes in (("train", X, Y), ("test", new, labels), ("some", X[:200], Y[:200])):
         np.save(tmp_path / f"{name}.npy", rows)
         np.savetxt(tmp_path / f"{name}.txt", classes, fmt="%d")
-    assert run("fit", both, "--part", "train", "-o", model, "--set", "n_atoms=30", "--set", "max_iter=0")[0] == 0
+    assert run("fit", both, "--part", "train", "-o", model, "--set", "n_atoms=30", "max_iter=0")[0] == 0
     few = ("--classifiers", "1NN", "-o", tmp_path / "page.html")
     parts = ("report", model, both, "--part", "test", *few)
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)

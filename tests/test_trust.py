@@ -46,7 +46,7 @@ from tests import cases
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:150], DIGITS.target[:150]
-SMALL = ["--pictures", "whole", "--set", "n_atoms=20", "--set", "max_iter=1", "--jobs", "1"]
+SMALL = ["--pictures", "whole", "--set", "n_atoms=20", "max_iter=1", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,18 @@ WRITERS = {
     "predict csv": ["predict", "{model}", "{data}", "-o", "{out}.csv"],
     "predict npy": ["predict", "{model}", "{data}", "-o", "{out}.npy"],
     "report": ["report", "{model}", "{data}", "-o", "{out}.html", "--classifiers", "1NN"],
-    "features": ["features", "{folder}", "-o", "{out}.npz", "--set", "n_words=8", "--set", "n_components=0", "--jobs", "1"],
+    "features": [
+        "features",
+        "{folder}",
+        "-o",
+        "{out}.npz",
+        "--set",
+        "n_words=8",
+        "--set",
+        "n_components=0",
+        "--jobs",
+        "1",
+    ],
 }
 
 
@@ -214,7 +225,18 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
             pass
 
     monkeypatch.setattr(fit_command, "learn_with_progress", first)
-    words = ["--set", "n_atoms=20", "--set", "max_iter=50", "--jobs", "1", "--set", "early_stopping=False", "--set", "embedding=orthonormal"]
+    words = [
+        "--set",
+        "n_atoms=20",
+        "--set",
+        "max_iter=50",
+        "--jobs",
+        "1",
+        "--set",
+        "early_stopping=False",
+        "--set",
+        "embedding=orthonormal",
+    ]
     assert main(["fit", str(place / "data.npz"), "-o", str(tmp_path / "m.sparlow"), *words]) == 130
     model = load(tmp_path / "m.sparlow")
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 1)
@@ -370,7 +392,7 @@ def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinar
         assert main(["transform", model, data, "-o", str(tmp_path / f"z.{ending}")]) == 0
     assert rb"caf\xe9/x\xff0.png" in (tmp_path / "z.csv").read_bytes()
     assert main(["report", model, data, "-o", str(tmp_path / "r.html"), "--classifiers", "1NN"]) == 0
-    words = ["--set", "n_words=8", "--set", "n_components=0", "--jobs", "1"]
+    words = ["--set", "n_words=8", "n_components=0", "--jobs", "1"]
     assert main(["features", data, "-o", str(tmp_path / "f.npz"), *words]) == 0
     with np.load(tmp_path / "f.npz") as file:
         assert file["names"][0] == r"caf\xe9/x\xff0.png"

@@ -586,7 +586,16 @@ def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tm
     (tmp_path / "table.csv").write_text(table)
     assert main(["fit", str(tmp_path / "table.csv"), *words[2:]]) == 2
     assert "--size" in capsys.readouterr().err
-    again = ["fit", str(tmp_path / "digits.npz"), "--from", out, "-o", str(tmp_path / "n.sparlow"), "--set", "max_iter=1"]
+    again = [
+        "fit",
+        str(tmp_path / "digits.npz"),
+        "--from",
+        out,
+        "-o",
+        str(tmp_path / "n.sparlow"),
+        "--set",
+        "max_iter=1",
+    ]
     assert main(again) == 0
     assert load(tmp_path / "n.sparlow").views == Shifts(1, (8, 8))  # of the model it starts from
 

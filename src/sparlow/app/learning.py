@@ -174,7 +174,7 @@ def views_of(arguments: argparse.Namespace, asked: Views | None, dataset: Datase
             f"{type(asked).__name__} are views of pictures, but {dataset.source} holds rows of {dataset.X.shape[1]} "
             "numbers: rows that are pictures need --size HEIGHTxWIDTH."
         )
-    views = dataclasses.replace(asked, shape=shape)  # type: ignore[call-arg]
+    views = dataclasses.replace(asked, shape=shape)  # type: ignore[type-var]
     try:
         with warnings.catch_warnings(action="ignore"):  # the fit says it
             views.maps(dataset.X.shape[1])

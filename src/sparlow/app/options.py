@@ -104,59 +104,39 @@ def _running(group: Any) -> None:
 
 def _labels(group: Any) -> None:
     """Add where labels are."""
-    group.add_argument(
-        "--labels",
-        metavar="WHERE",
-        help="column of a table, by name or position (-1 is the last), or a file: .npy, or text with one on each line; "
-        "by default the column label, class, target or y, or the only one of words",
-    )
+    said = "a column, by name or position (-1: the last), or a file; default: label, class, target, y or words"
+    group.add_argument("--labels", metavar="WHERE", help=said)
     group.add_argument("--unlabelled", metavar="LABEL", help="the label (or folder) of samples that have none")
+
+
+def _setting(group: Any, said: str) -> None:
+    """Add the door to all parameters."""
+    how: dict[str, Any] = {"type": setting, "nargs": "+", "action": "extend", "default": []}
+    group.add_argument("--set", **how, metavar="NAME=VALUE", help=said)
 
 
 def _learning(parser: argparse.ArgumentParser) -> None:
     """Add what a model learns from, and its parameters."""
     group = _reading(parser)
     _labels(group)
-    group.add_argument(
-        "--groups",
-        metavar="WHERE",
-        help="who belongs together: a column, a file, or folders (class/person/1.png); they are held out whole",
-    )
-    group.add_argument(
-        "--size", type=image_size, metavar="HxW", help="pictures: scale to this size; rows: the shape of a picture"
-    )
+    said = "who belongs together: a column, a file, or folders (class/person/1.png)"
+    group.add_argument("--groups", metavar="WHERE", help=said)
+    said = "scale pictures to this size; of rows: the shape of a picture"
+    group.add_argument("--size", type=image_size, metavar="HxW", help=said)
     group.add_argument("--grey", action="store_true", help="leave out the colours of pictures")
     table = parser.add_argument_group("tables")
     table.add_argument("--columns", nargs="+", metavar="NAME", help="the only columns to use")
     table.add_argument("--drop", nargs="+", default=[], metavar="NAME", help="columns to leave out")
-    table.add_argument(
-        "--one-hot", nargs="*", metavar="NAME", help="columns of words to encode; without names all but the labels"
-    )
+    table.add_argument("--one-hot", nargs="*", metavar="NAME", help="columns of words to encode; default: all")
     table.add_argument("--fill", action="store_true", help="put the median of a column where a number is missing")
-    table.add_argument(
-        "--standardize",
-        action=argparse.BooleanOptionalAction,
-        help="scale columns to mean 0 and variance 1; default: where columns differ in scale",
-    )
+    said = "scale columns to mean 0 and variance 1; default: where they differ in scale"
+    table.add_argument("--standardize", action=argparse.BooleanOptionalAction, help=said)
     model = parser.add_argument_group("the model", "what is left out is chosen from the data")
     model.add_argument("--criterion", default="lda", metavar="NAME", help="what the embedding is to do; default: lda")
-    model.add_argument(
-        "--set",
-        type=setting,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="parameters of the model and of its criterion, as listed below",
-    )
+    _setting(model, "parameters of the model and of its criterion, as listed below")
     kind = model.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--pictures",
-        dest="kind",
-        choices=["patches", "whole", "photographs"],
-        help="codes of patches (default: pictures of one size, 8 to 128 pixels a side), of whole pictures, or features "
-        "of photographs (default: larger pictures, or of several sizes)",
-    )
+    said = "codes of patches, of whole pictures, or features of photographs; default: by their sizes"
+    kind.add_argument("--pictures", dest="kind", choices=["patches", "whole", "photographs"], help=said)
     kind.add_argument("--network", metavar="ONNX", help="pictures are vectors of this pretrained network")
 
 
@@ -167,17 +147,22 @@ def _memory(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
-def _model(parser: argparse.ArgumentParser, *, optional: bool = False, many: bool = False) -> None:
+def _model(parser: argparse.ArgumentParser, *, nargs: str | None = None, many: str | None = None) -> None:
     """Add MODEL and DATA."""
-    parser.add_argument("model", nargs="?" if optional else None, metavar="MODEL", help="a file that sparlow fit wrote")
+    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="a file that sparlow fit wrote")
     what = ".npz, .npy, .csv, .parquet, a folder of pictures, or pictures"
-    parser.add_argument("data", nargs="+" if many else None, metavar="DATA", help=what)
+    parser.add_argument("data", nargs=many, metavar="DATA", help=what)
+
+
+def _output(parser: argparse.ArgumentParser, said: str, *, required: bool = True) -> None:
+    """Add the file to write."""
+    parser.add_argument("-o", "--output", required=required, metavar="FILE", help=said)
 
 
 def _classifiers(parser: argparse.ArgumentParser) -> None:
     """Add what judges an embedding."""
     both = ["1NN", "SVM"]
-    said = "what judges the embedding beside predict: 1NN, SVM; default: both"
+    said = "what judges the embedding beside predict; default: 1NN SVM"
     parser.add_argument("--classifiers", nargs="*", choices=both, default=both, metavar="C", help=said)
 
 
@@ -186,23 +171,23 @@ def _classifiers(parser: argparse.ArgumentParser) -> None:
 
 def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=".npz, .npy, .csv, .parquet or a folder of pictures")
-    parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the file to write, usually *.sparlow")
+    _output(parser, "the model, usually *.sparlow")
     _learning(parser)
     parser.add_argument("--from", dest="start", metavar="MODEL", help="start from the dictionary of a saved model")
-    large = _memory(parser)
-    large.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers find DATA, too")
+    said = "a Dask scheduler whose workers find DATA, too"
+    _memory(parser).add_argument("--scheduler", metavar="ADDRESS", help=said)
 
 
 def _predict(parser: argparse.ArgumentParser) -> None:
-    _model(parser, many=True)
-    parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
+    _model(parser, many="+")
+    _output(parser, ".csv, .parquet or .npy; default: print", required=False)
     parser.add_argument("--classifier", choices=["1NN", "SVM"], help="default: votes of neighbours")
     parser.add_argument("--reject", type=fraction, metavar="P", help="give no label to samples of a likeness below P")
     _reading(parser)
 
 
 def _evaluate(parser: argparse.ArgumentParser) -> None:
-    _model(parser, optional=True)
+    _model(parser, nargs="?")
     _classifiers(parser)
     parser.add_argument("--folds", type=whole_number(2), default=5, metavar="K", help="without MODEL; default: 5")
     _learning(parser)
@@ -210,15 +195,15 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
 
 def _report(parser: argparse.ArgumentParser) -> None:
     _model(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page to write, *.html")
-    parser.add_argument("--train", metavar="TRAIN", help="the samples that the model was learned from, to judge rivals")
+    _output(parser, "the page, *.html")
+    parser.add_argument("--train", metavar="TRAIN", help="what the model was learned from, for rivals to learn from")
     _classifiers(parser)
     _labels(_reading(parser))
 
 
 def _transform(parser: argparse.ArgumentParser) -> None:
     _model(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
+    _output(parser, ".npy, .npz, .csv or .parquet")
     parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
     _reading(parser)
     _memory(parser)
@@ -226,7 +211,7 @@ def _transform(parser: argparse.ArgumentParser) -> None:
 
 def _explain(parser: argparse.ArgumentParser) -> None:
     _model(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="the picture to draw, *.png")
+    _output(parser, "the picture to draw, *.png", required=False)
     parser.add_argument("--sample", type=whole_number(0), default=0, metavar="N", help="which of DATA, from 0")
     parser.add_argument("--class", dest="label", metavar="A", help="the class to speak for; default: the most probable")
     parser.add_argument("--against", metavar="B", help="the other class; default: the next")
@@ -239,19 +224,11 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
 
 def _features(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="FOLDER", help="pictures, in a sub-folder for each class, or one")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz")
+    _output(parser, "rows, *.npz")
     parser.add_argument("--save", metavar="FEATURES", help="keep what was learned in a file, for new pictures")
     parser.add_argument("--like", metavar="FEATURES", help="learn nothing: rows as those of the run that saved this")
     parser.add_argument("--network", metavar="ONNX", help="pictures are vectors of this pretrained network")
-    parser.add_argument(
-        "--set",
-        type=setting,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="those of sparlow.images.pyramid_features, such as n_words=64 or n_components=0",
-    )
+    _setting(parser, "those of sparlow.images.pyramid_features, such as n_words=64 or n_components=0")
     parser.add_argument("--cache", metavar="DIR", help="keep codebook and rows there: a stopped run goes on")
     _running(parser)
 

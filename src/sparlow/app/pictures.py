@@ -77,7 +77,7 @@ class Pictures:
         return any(picture.coloured for picture in self.files)
 
     def pixels(self, how: ReadOptions) -> Array:
-        """Return the pixels of pictures of one size: (n, height, width), or (n, height, width, 3) where colours count."""
+        """Return the pixels of pictures of one size (n, height, width), with a fourth axis where colours count."""
         height, width = self.files[0].used
         odd = next((picture for picture in self.files if picture.used != (height, width)), None)
         if odd is not None:
@@ -223,7 +223,8 @@ def _picture(file: pathlib.Path, parts: tuple[str, ...], how: ReadOptions, keep:
     pixels = one.levels
     if one.colours is not None and how.colours and (sized or max(one.size) <= LARGEST):
         pixels = one.colours
-    used = how.size[:2] if how.size is not None else one.levels.shape
+    height, width = how.size[:2] if how.size is not None else one.levels.shape
+    used = height, width
     if pixels.shape[:2] != used:
         channels = [resized(channel, used) for channel in np.atleast_3d(pixels).transpose(2, 0, 1)]
         pixels = np.stack(channels, axis=2) if pixels.ndim == 3 else channels[0]
@@ -309,7 +310,7 @@ class Features:
 
     @property
     def anew(self) -> Callable[[Array, Array], tuple[Array, Array]] | None:
-        """Return what gives rows of two parts, by components that are learned from the first alone, if there are any."""
+        """Return what gives rows of two parts, by components of the first alone; None where there are none."""
         steps = self.pipeline[_before(self.pipeline) :]
         return self._parts if len(steps) else None
 

@@ -100,33 +100,31 @@ class Terminal:
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
         """Show a bar that the given function moves on by one, with words about the step; in a pipe, a stage each."""
-        done, began = 0, time.monotonic()
+        done, began, bar = 0, time.monotonic(), self._bar(title, total) if self.lively else None
 
         def move(words: str) -> None:
             nonlocal done
             done += 1
-            self.stage(": ".join(filter(None, [f"{title}, {done} of {total}", words])))
+            if bar is None:
+                self.stage(": ".join(filter(None, [f"{title}, {done} of {total}", words])))
+                return
+            left = (time.monotonic() - began) / done * (total - done)
+            bar.update(bar.task_ids[0], advance=1, words=words + f"  at most {left:.0f} s left" * (done < total))
 
-        if not self.lively:
+        with bar or contextlib.nullcontext():
             yield move
-            return
+
+    def _bar(self, title: str, total: int) -> Any:
+        """Return a bar of rich, None where it is not installed."""
         try:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         except ImportError:
-            yield move
-            return
+            return None
         columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True)) as bar:
-            task = bar.add_task(title, total=total, words="")
-
-            def advance(words: str) -> None:
-                nonlocal done
-                done += 1
-                left = (time.monotonic() - began) / done * (total - done)
-                bar.update(task, advance=1, words=f"{words}  at most {left:.0f} s left" if done < total else words)
-
-            yield advance
+        bar = Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True))
+        bar.add_task(title, total=total, words="")
+        return bar
 
 
 class InterruptGuard:

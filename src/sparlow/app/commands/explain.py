@@ -98,7 +98,7 @@ def _whole(held: SavedModel, one: Dataset, arguments: argparse.Namespace) -> tup
     def draw() -> Any:
         if shape is None:
             raise UserError("-o draws pictures; learn the model with --size HEIGHTxWIDTH, if rows are pictures.")
-        return plots.explanation(one.X[0], model.dictionary_, code, shape, n_atoms=arguments.parts)
+        return plots.explanation(one.X[0], model.dictionary_, code, (shape[0], shape[1]), n_atoms=arguments.parts)
 
     return payload, text, draw
 

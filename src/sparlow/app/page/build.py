@@ -48,7 +48,7 @@ def report(
     """Return the page of a fitted model: a file that opens without a network.
 
     ``judgements`` are of the model first, of its rivals after it, all on the same samples; ``protocol`` says how they
-    came about, and ``seen`` whether the model was learned from these. Of more than ``max_points`` samples some are drawn.
+    came about, ``seen`` whether the model was learned from these. Of more than ``max_points`` samples some are drawn.
     """
     n = len(dataset.X)
     rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
@@ -203,7 +203,7 @@ def _payload(
     else:
         matrix = model.encode(shown.X)
         data["codes"] = packing.pack_codes(matrix)
-        flat = None if shape is None or len(shape) > 2 else shape
+        flat = None if shape is None or len(shape) > 2 else (shape[0], shape[1])
         data["factors"] = packing.pack_vectors(model.components_, flat)
         data["atoms"] = packing.pack_vectors(model.dictionary_, flat)
     if data["atoms"] is not None:

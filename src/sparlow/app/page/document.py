@@ -160,7 +160,7 @@ def data_uri(content: bytes, kind: str) -> str:
 
 
 def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, words: str = "") -> str:
-    """Draw a line with dots over whole steps; values that are not finite are left out, and the step ``marked`` named."""
+    """Draw a line with dots over whole steps; values that are not finite are left out, one step is marked."""
     steps, values = np.asarray(x, float), np.asarray(y, float)
     good = np.isfinite(values)
     steps, values = steps[good], values[good]

@@ -85,8 +85,8 @@ def sprite_of_rows(X: Array, shape: tuple[int, ...]) -> dict[str, Any]:
     """Draw samples as thumbnails, each over its own range; of colours all channels over one."""
     channels = shape[2] if len(shape) > 2 else 1
     side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // len(X))))
-    height, width = small = shape_within(shape[:2], side)
-    parts = [resized_vectors(X[:, k::channels], shape[:2], small) for k in range(channels)]
+    height, width = small = shape_within((shape[0], shape[1]), side)
+    parts = [resized_vectors(X[:, k::channels], (shape[0], shape[1]), small) for k in range(channels)]
     values = np.stack(parts, axis=2).reshape(len(X), -1)
     low = values.min(axis=1, keepdims=True)
     values = 255 * (values - low) / np.maximum(values.max(axis=1, keepdims=True) - low, 1e-12)
