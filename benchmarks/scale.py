@@ -227,8 +227,8 @@ def command(arguments, n):
     """Fit the same file by the command line with --memory 2GB."""
     X_path, y_path = features(arguments.folder)
     model = arguments.folder / "features.sparlow"
-    words = ["-m", "sparlow.app", "fit", X_path, "--labels", y_path, "--memory", "2GB", "-o", model, "--max-iter", "2"]
-    settings = ["--n-atoms", "500", "--seed", "0", "--no-early-stopping", "--jobs", "1"]
+    words = ["-m", "sparlow.app", "fit", X_path, "--labels", y_path, "--memory", "2GB", "-o", model]
+    settings = ["--set", "n_atoms=500", "max_iter=2", "early_stopping=False", "--jobs", "1"]
     subprocess.run([sys.executable, *map(str, words), *settings], check=True, stdout=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {"what": "command", "n": 200_000, "cpu": used.ru_utime + used.ru_stime, "peak_gb": used.ru_maxrss / 1e6}
