@@ -33,7 +33,7 @@ from sklearn.svm import SVC
 
 import sparlow
 from sparlow import SparLow
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.images import Scattering
 from sparlow.views import Patches, Shifts
 
@@ -115,7 +115,6 @@ METHODS = {
         [{"lambda1": [0.05, 0.1], "solver": [name], "rho": [rho]} for name, rho in (("sgd", 3.0), ("adam", 0.01))],
     ),
     "BMDDL": of(BMDDL, {"alpha": [0.01, 0.05], "beta": [1e-4, 1e-3], "ridge": [0.1, 1.0]}),
-    "SSPIC": of(SSPIC, {"dimensions": [None, 10, 30]}),
     "LapRLS": lambda atoms, shape, seed, jobs: (
         make_pipeline(Normalizer(), LapRLS(n_jobs=jobs)),
         {"laprls__width": [1.0, 3.0], "laprls__gamma_A": [1e-4, 1e-2], "laprls__gamma_I": [0.0, 0.1]},

@@ -53,7 +53,7 @@ from sparlow import (
     save,
     trace_ratio,
 )
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.coding import optimality_gap
 from sparlow.criteria import LAP, LDA, LLE, MFA, MVR, PCA, SDA, SLAP, SMVR
 from sparlow.priors import ElasticNet, KLDivergence, Prior
@@ -465,7 +465,6 @@ def classifier(rng: Rng) -> Any:
         lambda: FDDL(**few, max_iter=2, scheme=pick(rng, "global", "local"), lambda2=pick(rng, 0.0, 1.0)),
         lambda: TDDL(**few, max_iter=2, loss=pick(rng, "softmax", "square", "logistic"), nu=power(rng, -6, 1)),
         lambda: BMDDL(**few, max_iter=2, n_means=int(pick(rng, 1, 3, 9)), ridge=power(rng, -6, 2)),
-        lambda: SSPIC(**few, smoothing=power(rng, -3, 3), price=power(rng, -5, 1)),
         lambda: LapRLS(
             kernel=pick(rng, "rbf", "linear"),
             width=power(rng, -3, 3),

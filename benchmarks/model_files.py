@@ -37,7 +37,7 @@ from sklearn.svm import SVC
 
 from benchmarks.isolation import Worker, peak_memory, serve
 from sparlow import DictionaryLearner, SparLow, TraceQuotient, load, models, save
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError
 from sparlow.views import Patches, Shifts
@@ -69,7 +69,7 @@ def originals(folder: pathlib.Path) -> list[pathlib.Path]:
         "neighbours": make_pipeline(TraceQuotient(), KNeighborsClassifier(algorithm="kd_tree")),
         "scattering": make_pipeline(Scattering(2, 4), StandardScaler(), TraceQuotient()),
     }
-    for kind in (SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, SSPIC, LapRLS):
+    for kind in (SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, LapRLS):
         options = {} if kind is LapRLS else {"n_atoms": 20, "random_state": 0}
         made[kind.__name__] = kind(**options)
     for coding in ("llc", "hard", "sparse", "laplacian"):

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import errno
 import pathlib
+import runpy
 import sys
 import time
 from collections.abc import Sequence
@@ -14,11 +15,12 @@ from typing import Any
 import pandas as pd
 
 from . import datasets
+from .claims import claims_table, counts, state
+from .methods import METHODS
 from .paper import EXPERIMENTS, named
 from .report import chapters, fill, markdown, page
 from .rows import Row, Task, row_file, run, tasks
 from .specification import Experiment, Size
-from .tables import state
 
 OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 HOME = pathlib.Path(__file__).parent
@@ -69,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--on", metavar="SET", choices=_OTHER, help=f"{', '.join(_OTHER)} instead of the paper's set")
     common.add_argument("-o", "--output", metavar="DIR", help="default: evidence/results, evidence/results-quick …")
     common.add_argument("--data", metavar="DIR", help="folder of the image sets; default: SPARLOW_DATA")
+    common.add_argument(
+        "--with", metavar="FILE", dest="file", help="a Python file with METHODS and ENTRIES of your own"
+    )
     common.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows only, by name")
     commands.add_parser("list", parents=[common], help="print the experiments, their rows, cost and data")
     measuring = commands.add_parser("run", parents=[common], help="measure the rows that are missing, then report")
@@ -76,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     measuring.add_argument("--threads", type=int, default=2, help="threads of each row; default: 2")
     measuring.add_argument("--again", action="store_true", help="measure also what has a row")
     reporting = commands.add_parser("report", parents=[common], help="write tables, figures and a page of the rows")
+    reporting.add_argument("--format", choices=("latex", "csv"), help="also one file of that kind for each table")
     reporting.add_argument("--document", metavar="FILE", help="a Markdown file whose marked places are filled")
     return parser
 
@@ -92,11 +98,15 @@ class Selection:
     seeds: int | None = None
     methods: tuple[str, ...] = ()
     threads: int | None = None
+    every: tuple[Experiment, ...] = EXPERIMENTS
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Selection:
         """Check the options; a wrong name is an error now, not hours later."""
-        chosen = {e.name: e for name in options.experiments for e in named(name)} or {e.name: e for e in EXPERIMENTS}
+        every = EXPERIMENTS if options.file is None else joined(options.file)
+        if options.file is not None and getattr(options, "jobs", 1) != 1:
+            raise ValueError("--with adds methods to this process alone: leave --jobs out.")
+        chosen = {e.name: e for name in options.experiments for e in named(name, every)} or {e.name: e for e in every}
         parts = ("results", "quick" if options.quick else "", options.on or "")
         output = options.output or HOME / "-".join(filter(None, parts))
         methods = tuple(options.methods or ())
@@ -112,7 +122,7 @@ class Selection:
         if document is not None and not pathlib.Path(document).is_file():
             raise ValueError(f"There is no document {document} to fill.")
         given: dict[str, Any] = {n: getattr(options, n, None) for n in ("quick", "on", "data", "seeds", "threads")}
-        return cls(tuple(chosen.values()), pathlib.Path(output), methods=methods, **given)
+        return cls(tuple(chosen.values()), pathlib.Path(output), methods=methods, every=every, **given)
 
     def size(self, experiment: Experiment) -> Size:
         """Return the size of an experiment."""
@@ -133,6 +143,18 @@ class Selection:
 
 
 # ── list ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def joined(file: str) -> tuple[Experiment, ...]:
+    """Return the experiments with the entries of a user's file, whose methods become known."""
+    if not pathlib.Path(file).is_file():
+        raise ValueError(f"There is no file {file} with METHODS and ENTRIES.")
+    names = runpy.run_path(file)
+    entries = names.get("ENTRIES", {})
+    if unknown := [name for name in entries if name not in {e.name for e in EXPERIMENTS}]:
+        raise ValueError(f"ENTRIES of {file} names no experiment by {unknown[0]!r}; `list` names them.")
+    METHODS.update(names.get("METHODS", {}))
+    return tuple(dataclasses.replace(e, entries=(*e.entries, *entries.get(e.name, ()))) for e in EXPERIMENTS)
 
 
 def _list(selection: Selection, arguments: argparse.Namespace) -> int:
@@ -240,15 +262,16 @@ def _place(task: Task) -> str:
 
 
 def _report(selection: Selection, arguments: argparse.Namespace) -> int:
-    if write(selection, arguments.document):
+    if write(selection, arguments.document, arguments.format):
         return OK
     return _stop(f"{selection.output} has no rows to report on.", WORK_FAILED)
 
 
-def write(selection: Selection, document: str | None = None) -> list[pathlib.Path]:
+def write(selection: Selection, document: str | None = None, form: str | None = None) -> list[pathlib.Path]:
     """Write figures and tables of all rows that are there, print the names of the files, and return them."""
+    files = []
     figures = None if document is None else pathlib.Path(document).parent / "images" / "evidence"
-    found = chapters(EXPERIMENTS, selection.output, selection.size, on=selection.on, pictures=figures)
+    found = chapters(selection.every, selection.output, selection.size, on=selection.on, pictures=figures)
     if not found:
         return []
     quick, on = ", quick" if selection.quick else "", f", on {selection.on}" if selection.on else ""
@@ -257,8 +280,13 @@ def write(selection: Selection, document: str | None = None) -> list[pathlib.Pat
     text.write_text(f"# {title}\n\n{markdown(found, selection.output)}", encoding="utf-8")
     web.write_text(page(found, title, selection.quick), encoding="utf-8")
     if document is not None:
-        fill(document, found)
-    written = [text, web, *(chapter.picture for chapter in found if chapter.picture is not None)]
+        texts = {"claims": claims_table(selection.output).markdown(), "counts": counts(selection.output)}
+        files += fill(document, found, texts)
+    for chapter in found if form is not None else ():
+        files.append(selection.output / f"{chapter.experiment.name}.{'tex' if form == 'latex' else 'csv'}")
+        table = chapter.table.latex() if form == "latex" else chapter.table.csv()
+        files[-1].write_text(table, encoding="utf-8")
+    written = [text, web, *files, *(chapter.picture for chapter in found if chapter.picture is not None)]
     print("\n".join(map(str, written)), flush=True)
     return written
 

@@ -21,8 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,61 +34,24 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import LinearSVC
 
 from sparlow import SparLow
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.criteria import CRITERIA
-from sparlow.evaluation import TUNING, Fold, divided, own_embedding, part, searched
+from sparlow.evaluation import TUNING, divided, own_embedding, part, searched
 from sparlow.images import Scattering, kspm, llc, lsc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Patches, Shifts
 
 from .adapted import DecidingLDA, GaussianKernelPCA, LabelledLDA, ReducedNCA, ScaledSparsePCA
+from .contract import Method, MethodInput, MethodOutput, NotApplicable, StepListener, found_of
 from .defaults import default_prior, kinship
 from .eigenmaps import LaplacianEigenmaps
 from .models import Classical, Joint
+from .printed import printed
 
 Array = NDArray[Any]
-StepListener = Callable[[Array, Array, Array], None]
-
-
-class NotApplicable(Exception):  # noqa: N818
-    """Say that a method does not apply in this setting; the message is the reason."""
-
-
-@dataclass(frozen=True)
-class MethodInput:
-    """Hold what a method may see."""
-
-    X: Array
-    y: Array
-    X_test: Array
-    shape: tuple[int, int] | None = None
-    seed: int = 0
-    threads: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    # called with the training embedding, its labels and the test embedding, at the start and after each step
-    on_step: StepListener | None = None
-    # training folds whose features were learned without the samples held out; by default X and y are divided
-    folds: Callable[[], Iterable[Fold]] | None = None
-
-
-@dataclass(frozen=True)
-class MethodOutput:
-    """Hold embeddings of both parts, or predicted labels of the test part, and how they were found."""
-
-    train: Array | None = None
-    test: Array | None = None
-    predicted: Array | None = None
-    labels: Array | None = None  # of the rows of ``train`` where these are not the given ones
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-
 
 _SCATTERED = 500  # principal components of scattering coefficients
 _TUNING_STEPS = 5  # of SparLow, where folds choose its parameters
-
-Method = Callable[[MethodInput], MethodOutput]
 
 
 # ── estimators of any kind ──────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +184,7 @@ def model(criterion: str, sequential: bool = False) -> Method:
             estimator.embedding_,
             _mean_embedding(estimator, test),
             labels=estimator.transduction_ if spread else y,
-            parameters={**options, **{name: getattr(estimator, name) for name in tune}, **_found(estimator)},
+            parameters={**options, **{name: getattr(estimator, name) for name in tune}, **found_of(estimator)},
             seconds=seconds,
             arrays={"components": estimator.components_},
         )
@@ -313,23 +275,6 @@ def _mean_embedding(estimator: Joint, views: Sequence[Array]) -> Array:
     if len(views) == 1:
         return estimator.transform(views[0])
     return estimator.scaled(np.mean([estimator.transform(view) for view in views], axis=0))
-
-
-def _found(estimator: Joint) -> dict[str, Any]:
-    """Return what was chosen from the data, and how learning went."""
-    history = estimator.history_
-    return {
-        "criterion": repr(estimator.criterion_),
-        "prior": repr(estimator.prior_),
-        "n_atoms": estimator.n_atoms_,
-        "n_components": estimator.n_components_,
-        "shrinkage": estimator.shrinkage_,
-        "mu_proximity": round(estimator.mu_proximity_, 3),
-        "n_iter": estimator.n_iter_,
-        "stop_reason": estimator.stop_reason_,
-        "nonzeros": [round(float(history["nonzeros"][i]), 2) for i in (0, -1)],
-        "quotient": [float(f"{history['quotient'][i]:.4g}") for i in (0, -1)],
-    }
 
 
 def _with_copies(given: MethodInput, pixels: int) -> tuple[Array, Array]:
@@ -430,9 +375,6 @@ METHODS: dict[str, Method] = {
     "BMDDL": of_estimator(
         lambda p: BMDDL(random_state=p.seed, n_jobs=p.threads), {"alpha": [0.01, 0.05], "ridge": [0.1, 1.0]}
     ),
-    "SSPIC": of_estimator(
-        lambda p: SSPIC(random_state=p.seed, n_jobs=p.threads), {"dimensions": [5, 10, 20], "price": [0.003, 0.01]}
-    ),
     "LDA decision": of_estimator(lambda p: DecidingLDA()),
     "linear SVM": of_estimator(lambda p: LinearSVC(random_state=0), {"C": [1.0, 10.0]}),
     "LSc": of_estimator(lambda p: lsc(random_state=p.seed, n_jobs=p.threads)),
@@ -442,7 +384,6 @@ METHODS: dict[str, Method] = {
     "local PCA-SparLow": today("pca", local=True),
     "local LDA-SparLow": today("lda", local=True),
     "local SDA-SparLow": today("sda", local=True),
-    "present LDA-SparLow": today("lda"),
     "present LDA-SparLow decision": today("lda", decides=True),
     "KSPM": of_estimator(lambda p: kspm(random_state=p.seed, n_jobs=p.threads)),
     "ScSPM": of_estimator(lambda p: scspm(random_state=p.seed, n_jobs=p.threads)),
@@ -467,6 +408,8 @@ for _name, _title in {
 }.items():
     METHODS[f"{_title}-SparLow"] = model(_name)
     METHODS[f"Spar{_title}"] = model(_name, sequential=True)
+    METHODS[f"present {_title}-SparLow"] = today(_name)
+    METHODS[f"{_title}-SparLow as printed"] = printed(_name)
 
 # Methods whose output the seed cannot change, given the samples.
 WITHOUT_CHANCE = frozenset(

@@ -89,7 +89,9 @@ class Classical(Translated):
 
 
 class Joint(Translated):
-    """SparLow as the paper has it; ``normalize_embedding`` scales embeddings to unit norm, in two dimensions or more.
+    """SparLow with codes alone, an orthonormal U and all steps.
+
+    ``normalize_embedding`` scales embeddings to unit norm, in two dimensions or more.
 
     ``solver`` is the method of :class:`sparlow.solvers.Solver`, whose other fields are parameters by themselves.
     """

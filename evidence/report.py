@@ -6,7 +6,7 @@ import html
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ class Chapter:
     @property
     def title(self) -> str:
         """Return its number in the paper and what it shows."""
+        if self.experiment.name.startswith("printed"):
+            return self.experiment.title
         kind, number = re.fullmatch(r"(\D+)(.*)", self.experiment.name).groups()  # type: ignore[union-attr]
         where = f" (the set {self.on})" if self.on else ""
         return f"{'Table' if kind == 'table' else 'Figure'} {number}: {self.experiment.title}{where}"
@@ -132,43 +134,35 @@ def _section(chapter: Chapter) -> pages.Section:
     return pages.Section(chapter.title, "".join(parts), chapter.remark)
 
 
-def fill(document: str | os.PathLike[str], found: Sequence[Chapter]) -> list[str]:
-    """Put each chapter between its marks in a Markdown file, and return the names of those without marks.
+def fill(
+    document: str | os.PathLike[str], found: Sequence[Chapter], texts: Mapping[str, str] | None = None
+) -> list[pathlib.Path]:
+    """Put chapters and ``texts`` between their marks in a Markdown file; return pages for the chapters without marks.
 
-    A file that does not exist is begun with :func:`skeleton`. The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->``
-    on lines of their own; what stands around them stays.
+    The marks are ``<!-- NAME -->`` and ``<!-- end NAME -->`` on lines of their own; what stands around them stays. A
+    chapter without marks becomes a page in the folder beside the file that has its name.
     """
     path = pathlib.Path(document)
-    text = path.read_text(encoding="utf-8") if path.exists() else skeleton(chapter.experiment for chapter in found)
-    without_marks: list[str] = []
-    for chapter in found:
-        name = chapter.experiment.name
+    text, pages_ = path.read_text(encoding="utf-8"), []
+    contents = {chapter.experiment.name: block(chapter, path.parent) for chapter in found} | dict(texts or {})
+    chapters_ = {chapter.experiment.name: chapter for chapter in found}
+    for name, content in contents.items():
         marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        content = block(chapter, path.parent)
         text, count = marks.subn(rf"\g<1>\n{_literal(content)}\n\n\g<2>", text)
-        without_marks += [] if count else [name]
+        if not count and name in chapters_:
+            pages_.append(_own_page(path.with_suffix(""), chapters_[name]))
     path.write_text(text, encoding="utf-8")
-    return without_marks
+    return pages_
 
 
-def skeleton(experiments: Iterable[Experiment]) -> str:
-    """Return a document with marks for each experiment, to be filled by :func:`fill` and completed by hand."""
-    parts = ["# Evidence", _INTRODUCTION]
-    for experiment in experiments:
-        title, name = Chapter(experiment, Table((), ())).title, experiment.name
-        parts.append(f"## {title}\n\n<!-- {name} -->\n\nNot measured yet.\n\n<!-- end {name} -->")
-    return "\n\n".join(parts) + "\n"
-
-
-_INTRODUCTION = """\
-The paper's tables and figures measured anew, beside its printed values. `python -m evidence run NAME` measures what has
-no row yet in `evidence/results/NAME.jsonl`; `python -m evidence report --document docs/evidence.md` writes the tables
-and figures below from the rows, and leaves the words around them as they are.
-
-Every method of a table sees the same unit-norm images and the same splits. Test labels are used for the accuracies and
-nothing else: numbers of neighbours, kernel widths, penalties and the SVM's C and γ are chosen on training images, of
-which at most 3000 take part in the choice. Cells are means ± deviations over seeds, in %; the difference is ours less
-the printed value. Values printed in figures were read off the published plots, ± 0.3 points."""
+def _own_page(folder: pathlib.Path, chapter: Chapter) -> pathlib.Path:
+    """Write the page of one chapter, made by a command alone."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{chapter.experiment.name}.md"
+    said = "Written by `python -m evidence report --document docs/evidence.md`. [All experiments](../evidence.md)."
+    text = f"---\norphan: true\n---\n# {chapter.title}\n\n{said}\n\n{block(chapter, folder)}\n"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def _literal(text: str) -> str:

@@ -34,7 +34,8 @@ from threadpoolctl import threadpool_limits
 import sparlow
 from sparlow.evaluation import nearest_neighbour, share_right, share_right_by_class, support_vectors
 
-from .methods import METHODS, WITHOUT_CHANCE, MethodInput, MethodOutput, NotApplicable, StepListener
+from .contract import MethodInput, MethodOutput, NotApplicable, StepListener
+from .methods import METHODS, WITHOUT_CHANCE
 from .specification import Entry, Experiment, Size
 from .splits import Split, draw
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ class MeasuredEntry:
     reason: str = ""
     wanted: int = 0
     failed: bool = False
+    keys: tuple[str, ...] = ()  # of the rows that are asked for or there
     mean_over_classes: bool = False
 
     def values(self, measure: str = "1nn") -> Array:
@@ -71,15 +73,10 @@ def gather(
         others = [row for row in found if row["status"] != "done"]
         reason = others[0]["reason"] if others and not good else ""
         failed = bool(reason) and others[0]["status"] == "failed"
-        results.append(MeasuredEntry(entry, good, reason, len(wanted), failed, experiment.mean_over_classes))
+        results.append(
+            MeasuredEntry(entry, good, reason, len(wanted), failed, tuple(wanted), experiment.mean_over_classes)
+        )
     return results
-
-
-def state(experiment: Experiment, size: Size, output: str | os.PathLike[str], on: str | None = None) -> tuple[int, int]:
-    """Return the number of rows that are there, and of all."""
-    there = row_file(experiment, output).done()
-    wanted = [task.key for task in tasks(experiment, size, on=on)]
-    return sum(key in there for key in wanted), len(wanted)
 
 
 # ── tables of text ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,6 +95,24 @@ class Table:
         lines = [self.head, ("---",) * len(self.head), *self.rows] if self.rows else []
         text = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
         return "\n\n".join(filter(None, [text, *self.notes]))
+
+    def csv(self) -> str:
+        """Return the cells as comma-separated values, without bold and notes."""
+        cells = [[cell.strip("*") for cell in row] for row in self.rows]
+        return pd.DataFrame(cells, columns=list(self.head)).to_csv(index=False)
+
+    def latex(self) -> str:
+        """Return the table as LaTeX, for the package booktabs; notes follow as comments."""
+        lines = [" & ".join(map(_tex, line)) + r" \\" for line in (self.head, *self.rows)]
+        rules = [rf"\begin{{tabular}}{{{'l' * len(self.head)}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
+        return "\n".join([*rules, r"\bottomrule", r"\end{tabular}", *(f"% {note}" for note in self.notes)]) + "\n"
+
+
+def _tex(cell: str) -> str:
+    """Return a cell as LaTeX: bold as it was, what has a meaning there escaped."""
+    bold = re.fullmatch(r"\*\*(.*)\*\*", cell)
+    escaped = re.sub(r"([&%$#_{}])", r"\\\1", bold[1] if bold else cell).replace("±", r"$\pm$")
+    return rf"\textbf{{{escaped}}}" if bold else escaped
 
 
 def spread(values: Array, digits: int = 2) -> str:
@@ -133,10 +148,12 @@ def _notes(results: Sequence[MeasuredEntry]) -> tuple[str, ...]:
     if dear := sum(_is_open(result) and result.entry.open.startswith(LATER) for result in results):
         notes.append(f"Not run for their cost: {dear} of {len(results)} cells. Each takes minutes of CPU time.")
     notes += [f"{what}: {before} by an earlier rule." for what, before in _superseded(results).items()]
-    have = sum(r.wanted if r.reason and not r.failed else len(r.rows) for r in results)
-    wanted = sum(r.wanted for r in results)
-    if have < wanted:
-        notes.append(f"{have} of {wanted} rows so far.")
+    have = {
+        key for r in results for key in (r.keys if r.reason and not r.failed else [row.get("key") for row in r.rows])
+    }
+    wanted = {key for r in results for key in r.keys}
+    if wanted - have:
+        notes.append(f"{len(have)} of {len(wanted)} rows so far.")
     return tuple(notes)
 
 
@@ -302,12 +319,12 @@ def gridded(experiment: Experiment, results: Sequence[MeasuredEntry]) -> Table:
 
 
 def weights_grid(results: Sequence[MeasuredEntry]) -> tuple[list[float], list[float], Array]:
-    """Return the values of mu_coherence and of mu_proximity, and mean accuracies (proximities, coherences)."""
+    """Return the values of μ₁ and of μ₂, and mean accuracies (proximities, coherences)."""
+    names = ("mu_1", "mu_2") if "mu_1" in results[0].entry.options else ("mu_coherence", "mu_proximity")
     frame = pd.DataFrame(
-        {**{name: r.entry.options[name] for name in ("mu_coherence", "mu_proximity")}, "mean": _mean(r.values())}
-        for r in results
+        {**{name: r.entry.options[name] for name in names}, "mean": _mean(r.values())} for r in results
     )
-    grid = frame.pivot(index="mu_proximity", columns="mu_coherence", values="mean").astype(float)
+    grid = frame.pivot(index=names[1], columns=names[0], values="mean").astype(float)
     return grid.columns.tolist(), grid.index.tolist(), grid.to_numpy()
 
 

@@ -27,7 +27,7 @@ def small(criterion="lda", n_components=None, **options):
 
 
 def plain(criterion="lda", n_components=None, **options):
-    """The model as the paper has it: all steps are made, and U, which is orthonormal, projects the codes alone."""
+    """The plain model: all steps are made, and U, which is orthonormal, projects the codes alone."""
     return small(criterion, n_components, **{"embedding": "orthonormal", "early_stopping": False} | options)
 
 

@@ -1,12 +1,10 @@
 """The discriminative dictionary classifiers against their definitions."""
 
-import itertools
 import sys
 import types
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import ElasticNet
@@ -16,11 +14,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import sparlow
 from benchmarks import classifiers
 from sparlow import graphs
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.classifiers.base import class_means, first_dictionary, one_hot, ridge
 from sparlow.classifiers.bmddl import Bilevel
 from sparlow.classifiers.fddl import Fisher
-from sparlow.classifiers.sspic import SpikeAndSlab, adaptive_pursuit
 from sparlow.classifiers.tddl import LOSSES, Linear, best_linear, gradient
 from sparlow.dictionaries import ksvd
 from sparlow.views import Shifts
@@ -42,8 +39,6 @@ QUICK = {
     "TDDL, one-vs-all": TDDL(60, loss="logistic", max_iter=4, random_state=0),
     "TDDL, dictionaries": TDDL(20, loss="logistic", shared=False, max_iter=2, random_state=0),
     "BMDDL": BMDDL(60, max_iter=2, random_state=0),
-    "SSPIC": SSPIC(random_state=0),
-    "SSPIC of atoms": SSPIC(60, random_state=0),
     "LapRLS": LapRLS(),
 }
 each = pytest.mark.parametrize("model", QUICK.values(), ids=QUICK)
@@ -490,113 +485,3 @@ def test_cost_of_bmddl_falls_and_prediction_is_drawn_to_neighbours():
         alpha=model.alpha / len(rows), l1_ratio=1.0, fit_intercept=False, tol=1e-12, max_iter=10**6
     ).fit(atoms.T, rows)
     np.testing.assert_allclose(model.decision_function(new)[0], reference.coef_ @ model.classifier_, atol=1e-4)
-
-
-# ── SSPIC ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def spike_cost(x, D, code, ridge, prices):
-    return np.sum((x - code @ D) ** 2) + ridge * np.sum(code**2) + prices[code != 0].sum()
-
-
-def exhaustive(x, D, ridge, prices):
-    """The best cost over all sets of atoms."""
-    best = np.inf
-    for size in range(len(D) + 1):
-        for chosen in itertools.combinations(range(len(D)), size):
-            S = list(chosen)
-            code = np.zeros(len(D))
-            code[S] = np.linalg.solve(D[S] @ D[S].T + ridge * np.eye(size), D[S] @ x) if S else []
-            best = min(best, spike_cost(x, D, code, ridge, prices))
-    return best
-
-
-def spikes(rng, r=8, m=16):
-    D = unit(rng.standard_normal((r, m)))
-    x = (rng.standard_normal(r) * (rng.uniform(size=r) < 0.35)) @ D + 0.1 * rng.standard_normal(m)
-    return x, D, 10 ** rng.uniform(-2, 0), rng.uniform(-0.02, 0.3, r)
-
-
-@pytest.mark.interpreted
-def test_adaptive_pursuit_against_exhaustive_search():
-    rng = np.random.default_rng(0)
-    found = 0
-    for _ in range(40):
-        x, D, ridge, prices = spikes(rng)
-        codes, costs = adaptive_pursuit(x[None], D, ridge, prices)
-        best = exhaustive(x, D, ridge, prices)
-        np.testing.assert_allclose(costs[0], spike_cost(x, D, codes.toarray()[0], ridge, prices), atol=1e-10)
-        assert costs[0] > best - 1e-10
-        found += costs[0] < best + 1e-9
-    assert found >= 35  # it is greedy
-
-
-@pytest.mark.interpreted
-def test_no_single_insertion_or_removal_improves_the_pursuit():
-    rng = np.random.default_rng(1)
-    for _ in range(10):
-        x, D, ridge, prices = spikes(rng, 20, 12)
-        codes, costs = adaptive_pursuit(x[None], D, ridge, prices)
-        code = codes.toarray()[0]
-        residual = x - code @ D
-        for j in range(20):
-            other = code.copy()
-            other[j] = 0.0 if code[j] else D[j] @ residual / (1 + ridge)
-            assert spike_cost(x, D, other, ridge, prices) > costs[0] - 1e-10
-
-
-@pytest.mark.interpreted
-def test_adaptive_pursuit_leaves_out_what_is_barred():
-    D = unit(np.random.default_rng(0).uniform(size=(6, 4)))
-    codes, _ = adaptive_pursuit(D, D, 1e-3, np.full(6, 1e-4), barred=np.arange(6))
-    assert np.all(codes.toarray().diagonal() == 0)
-    alone, _ = adaptive_pursuit(D, D, 1e-3, np.full(6, 1e-2))
-    assert np.array_equal(alone.toarray() != 0, np.eye(6, dtype=bool))
-
-
-def test_price_of_an_atom_is_what_the_density_says():
-    prior = SpikeAndSlab(np.array([0.1, 0.3]), 0.5, 0.02)
-    x, D = np.array([0.7, -0.2]), np.eye(2)
-
-    def density(code):  # of x and code
-        noise = np.exp(-np.sum((x - code @ D) ** 2) / 0.04) / (2 * np.pi * 0.02)
-        on = prior.kappa * np.exp(-(code**2) * 0.5 / 0.04) / np.sqrt(2 * np.pi * 0.02 / 0.5)
-        return noise * np.prod(np.where(code != 0, on, 1 - prior.kappa))
-
-    for code in (np.array([0.6, 0.0]), np.array([0.5, -0.1]), np.zeros(2)):
-        cost = spike_cost(x, D, code, prior.lam, prior.prices)
-        np.testing.assert_allclose(prior.surprise(cost, 2), -np.log(density(code)))
-
-
-def test_sspic_estimates_priors_that_suit_the_codes():
-    model = SSPIC(100, max_iter=3, random_state=0).fit(X[:600], Y[:600])
-    priors = [SpikeAndSlab(*numbers) for numbers in zip(model.kappa_, model.lambda_, model.sigma2_, strict=True)]
-    bars = np.full(600, -1)
-    surprises = np.stack([model.coded(X[:600], bars, prior)[1] for prior in priors])
-    of_others = surprises[(Y[:600] + 1) % 10, np.arange(600)]
-    assert model.costs_[-1] == pytest.approx(surprises[Y[:600], np.arange(600)].mean())
-    assert model.costs_[-1] < of_others.mean() - 1
-    own = model.atom_classes_ == model.classes_[:, None]
-    assert model.kappa_[own].mean() > 10 * model.kappa_[~own].mean()
-    assert sp.issparse(adaptive_pursuit(X[:2], model.dictionary_, 0.1, np.ones(100))[0])
-
-
-def test_sspic_takes_samples_where_atoms_would_leave_no_residual():
-    model = SSPIC(400, random_state=0).fit(X[:600], Y[:600])
-    counts = np.unique(model.atom_classes_, return_counts=True)[1]
-    assert len(model.dictionary_) == 400
-    assert np.ptp(counts) <= 1
-    assert all((np.abs(X[:600] - atom).max(axis=1) < 1e-12).any() for atom in model.dictionary_)
-    assert model.score(X[600:], Y[600:]) > 0.92
-    few = SSPIC(300, random_state=0).fit(X[:600], Y[:600])
-    assert not any((np.abs(X[:600] - atom).max(axis=1) < 1e-12).any() for atom in few.dictionary_[:5])
-
-
-def test_sspic_counts_the_dimensions_of_its_noise():
-    rng = np.random.default_rng(0)
-    faces = rng.uniform(size=(4, 60))
-    samples = np.repeat(faces, 50, axis=0)
-    samples[:, :40] += 0.3 * rng.standard_normal((200, 40))  # in 40 of 60 dimensions
-    model = SSPIC(4, random_state=0).fit(samples, np.repeat(range(4), 50))
-    assert 6 < model.dimensions_ < 8.5  # a fifth of about 40
-    assert SSPIC(4, dimensions=3.0, random_state=0).fit(samples, np.repeat(range(4), 50)).dimensions_ == 3

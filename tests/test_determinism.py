@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from sparlow import Coder, DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.images import Codebook, DenseSIFT, PrincipalComponents, Scattering, SpatialPyramid
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Patches
@@ -77,7 +77,7 @@ def of_trace_ratio():
 
 
 CLASSIFIERS = [SRC(), DKSVD(24, max_iter=1), LCKSVD(24, max_iter=1), FDDL(24, max_iter=1), TDDL(24, max_iter=1),
-               BMDDL(24, max_iter=1), SSPIC(24), LapRLS()]  # fmt: skip
+               BMDDL(24, max_iter=1), LapRLS()]  # fmt: skip
 CASES = {
     "encode": lambda n_jobs: [encode(X, D, L1, n_jobs=n_jobs)],
     "encode one": lambda n_jobs: [Coder(D, L1, n_jobs=n_jobs).encode(X[[i]]) for i in range(20)],
@@ -86,7 +86,7 @@ CASES = {
     "trace_ratio": lambda n_jobs: of_trace_ratio(),
     "pca": lambda n_jobs: of_joint("pca", n_jobs),
     "lda": lambda n_jobs: of_joint("lda", n_jobs),
-    "lda, as in the paper": lambda n_jobs: of_joint("lda", n_jobs, embedding="orthonormal", early_stopping=False),
+    "lda, orthonormal": lambda n_jobs: of_joint("lda", n_jobs, embedding="orthonormal", early_stopping=False),
     "lda, joint": lambda n_jobs: of_joint("lda", n_jobs, solver="joint", early_stopping=False),
     "sda": lambda n_jobs: of_joint("sda", n_jobs, y=FEW),
     "patches": lambda n_jobs: of_joint("lda", n_jobs, IMAGES, Y[:60], views=Patches()),

@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
@@ -18,7 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, normalize
 
 from evidence import datasets, rows, splits
 from evidence.__main__ import Selection, _parser, main, overview
-from evidence.methods import MethodInput, of_estimator
+from evidence.contract import MethodInput
+from evidence.methods import of_estimator
 from evidence.paper import EXPERIMENTS
 from evidence.specification import Entry, Experiment, Setting, Size
 from evidence.splits import draw
@@ -58,7 +60,8 @@ def test_list_names_every_experiment_its_rows_and_its_data(tmp_path, capsys, mon
     assert not listing("-o", tmp_path, *SMALL).data.str.contains("missing").any()
     code, shown, said = command(capsys, "list", "-o", tmp_path)
     assert code == 0
-    assert re.match(r"table1 +0 of \d+ +\d.* +usps \(missing\), mnist \(missing\) +Unsup", shown[1])
+    line = next(line for line in shown if line.startswith("table1 "))
+    assert re.match(r"table1 +0 of \d+ +\d.* +usps \(missing\), mnist \(missing\) +Unsup", line)
     assert said == f"Rows are counted in {tmp_path}, which --output names; image sets in {tmp_path}.\n"
     monkeypatch.delenv("SPARLOW_DATA")
     assert "no folder of image sets is set (--data or SPARLOW_DATA)" in command(capsys, "list", "-o", tmp_path)[2]
@@ -99,6 +102,20 @@ def test_rows_of_other_sets_and_sizes_have_folders_of_their_own():
     for words, folder in (((), "results"), (("--quick",), "results-quick"), (SMALL, "results-quick-digits")):
         output = Selection.of(_parser().parse_args(["report", *words])).output
         assert output == cases.ROOT / "evidence" / folder
+
+
+def test_a_file_adds_methods_to_a_table(tmp_path, capsys):
+    """The page's own file, one of its methods: a criterion, a prior or an outside method is one line each."""
+    page = (cases.ROOT / "docs" / "evidence" / "add_your_method.md").read_text()
+    file = tmp_path / "mine.py"
+    file.write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1])
+    words = ["table1", "--with", file, *SMALL, "--methods", "my outside method", "-o", tmp_path / "rows"]
+    assert command(capsys, "run", *words)[0] == 0
+    code, written, _ = command(capsys, "report", *words, "--format", "csv")
+    assert code == 0
+    assert written[-1] == str(tmp_path / "rows" / "table1.csv")
+    frame = pd.read_csv(written[-1], index_col="method")
+    assert float(frame.loc["my outside method", "digits 1NN"]) > 80
 
 
 def test_pictures_alone_have_no_table(tmp_path):
@@ -151,7 +168,7 @@ def test_rows_are_measured_once_and_reported_as_one_page(tmp_path, capsys, monke
 
 
 WRONG = {
-    "experiment": (["run", "fig99"], "no experiment 'fig99'; there are table1"),
+    "experiment": (["run", "fig99"], "no experiment 'fig99'; there are printed"),
     "method": (["run", "table1", "--methods", "PCB"], "no method 'PCB' in table1; there are raw pixels"),
     "image set": (["run", "table1", "--on", "imagenet"], "invalid choice: 'imagenet'"),
     "no seeds": (["run", "table1", "--seeds", "0"], "at least 1, got 0"),
@@ -159,6 +176,7 @@ WRONG = {
         ["run", "table1", "--threads", "0"],
         "--threads must be a number such as 2, or -1 for all cores, got 0",
     ),
+    "no file": (["run", "table1", "--with", "nowhere.py"], "no file nowhere.py with METHODS and ENTRIES"),
     "no document": (["report", "--document", "nowhere.md"], "no document nowhere.md"),
     "no data": (["run", "fig9"], "What needs pie is left out. pie is not in"),
     "pictures": (["run", "table1", "--on", "scenes15"], "invalid choice: 'scenes15'"),

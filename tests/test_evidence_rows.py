@@ -1,12 +1,14 @@
 """Rows of the evidence: what is measured, that nothing is measured twice or lost, and what is made of it."""
 
 import dataclasses
+import io
 import json
 import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -16,11 +18,12 @@ from sklearn.preprocessing import normalize
 from evidence import __main__ as command
 from evidence import charts, datasets
 from evidence.__main__ import main
+from evidence.contract import MethodOutput, NotApplicable
 from evidence.defaults import default_prior
-from evidence.methods import METHODS, MethodOutput, NotApplicable, copies
+from evidence.methods import METHODS, copies
 from evidence.models import Classical, Joint
 from evidence.paper import EXPERIMENTS
-from evidence.report import Chapter, chapters, fill
+from evidence.report import chapters, fill
 from evidence.rows import (
     KEPT,
     RULES,
@@ -523,15 +526,6 @@ def test_what_failed_is_called_so_and_is_missing(tmp_path):
     assert chapter.table.notes == ("LDA: MemoryError: too much.", "1 of 2 rows so far.")
 
 
-def test_the_evidence_has_a_place_for_every_experiment():
-    text = (cases.ROOT / "docs" / "evidence.md").read_text()
-    found = re.findall(r"^## (.+)\n(?:(?!## ).*\n)*?<!-- (\w+) -->\n(?:.*\n)*?<!-- end (\w+) -->$", text, re.MULTILINE)
-    assert [(title, name) for title, name, _ in found] == [
-        (Chapter(one, Table((), ())).title, one.name) for one in EXPERIMENTS
-    ]
-    assert all(name == end for _, name, end in found)
-
-
 def test_documents_are_filled_between_their_marks(tmp_path):
     entry = Entry("PCA", DIGITS, {}, {"1nn": 90.0})
     one = experiment(entry)
@@ -539,7 +533,7 @@ def test_documents_are_filled_between_their_marks(tmp_path):
     found = chapters([one], tmp_path, lambda e: e.full)
     page = tmp_path / "page.md"
     page.write_text("# Mine\n\n<!-- table9 -->\nold\n<!-- end table9 -->\n\nmy words\n")
-    assert fill(page, found) == []
+    assert fill(page, found, {"claims": "nothing"}) == []
     once = page.read_text()
     assert "old" not in once
     assert once.startswith("# Mine")
@@ -548,9 +542,18 @@ def test_documents_are_filled_between_their_marks(tmp_path):
     fill(page, found)
     assert page.read_text() == once
     page.write_text("nothing here")
-    assert fill(page, found) == ["table9"]
-    assert fill(tmp_path / "new.md", found) == []
-    assert re.search(r"# Evidence.*## Table 9: a trial.*\*\*91.00\*\*", (tmp_path / "new.md").read_text(), re.DOTALL)
+    (own,) = fill(page, found)
+    assert own == tmp_path / "page" / "table9.md"
+    assert re.search(r"# Table 9: a trial.*\*\*91.00\*\*", own.read_text(), re.DOTALL)
+
+
+def test_tables_are_written_for_other_programs():
+    table = Table(("method", "1NN"), (("raw & plain", "**91.00 ± 0.10**"), ("50 %", "–")), ("A note.",))
+    frame = pd.read_csv(io.StringIO(table.csv()))
+    assert frame.to_numpy().tolist() == [["raw & plain", "91.00 ± 0.10"], ["50 %", "–"]]
+    lines = table.latex().splitlines()
+    assert r"raw \& plain & \textbf{91.00 $\pm$ 0.10} \\" in lines
+    assert lines[-1] == "% A note."
 
 
 TINY = {"n_atoms": 30, "max_iter": 1, "n_components": 3, "tune": {}}

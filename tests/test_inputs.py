@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparlow import Coder, DictionaryLearner, SparLow, TraceQuotient, encode, pullback, trace_ratio
 from sparlow._kernels import compilation
-from sparlow.classifiers import SRC, SSPIC, LapRLS
+from sparlow.classifiers import SRC, LapRLS
 from sparlow.criteria import LAP
 from sparlow.estimators import choosing
 from sparlow.evaluation import support_vectors
@@ -272,11 +272,6 @@ def test_patches_that_are_all_equal_are_refused_by_a_sentence():
     equal = np.tile(np.eye(9)[:1], (6, 1))
     with pytest.raises(ValueError, match=r"multiples of the same one|equal up to rounding"):
         small(views=Patches(size=3, stride=2, cells=(1, 2)), n_atoms=2).fit(equal, [0, 0, 0, 1, 1, 1])
-
-
-def test_samples_of_zeros_are_no_atoms():
-    with pytest.raises(ValueError, match="All samples are zero"):
-        SSPIC().fit(np.zeros((6, 3)), [0, 1] * 3)
 
 
 def test_a_singular_system_names_what_to_change():

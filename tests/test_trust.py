@@ -36,7 +36,7 @@ from sparlow.app import main
 from sparlow.app.commands import fit as fit_command
 from sparlow.app.outputs import no_formula
 from sparlow.app.readers import read
-from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, SSPIC, TDDL, LapRLS
+from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
 from sparlow.estimators import choosing
 from sparlow.images import DHOG, Codebook, DenseSIFT, Scattering, SpatialPyramid
 from sparlow.models import ModelFileError, load_file
@@ -591,7 +591,7 @@ def test_patches_and_scattering_out_of_range_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, SSPIC, LapRLS], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [SRC, DKSVD, LCKSVD, FDDL, TDDL, BMDDL, LapRLS], ids=lambda kind: kind.__name__)
 def test_classifiers_out_of_range_are_refused(kind, tmp_path):
     path = tmp_path / "m.sparlow"
     options = {} if kind is LapRLS else {"n_atoms": 20, "random_state": 0}
@@ -608,11 +608,6 @@ def test_classifiers_out_of_range_are_refused(kind, tmp_path):
             save(made, path)
             with pytest.raises(ModelFileError, match="damaged"):
                 load(path)
-    if kind is SSPIC:
-        chain[-1].kappa_ = chain[-1].kappa_[:, :3]
-        save(chain, path)
-        with pytest.raises(ValueError, match="one price for each of 20 atoms"):
-            load(path).predict(X)
 
 
 def test_a_file_names_no_place_to_write_to(tmp_path, monkeypatch):

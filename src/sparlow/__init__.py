@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from .dictionaries import omp
     from .estimators import DictionaryLearner, SparLow, TraceQuotient
     from .models import load, save
+    from .printed import as_printed
     from .tracequotient import trace_ratio
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Coder": "coding",
@@ -19,6 +20,7 @@ _HOMES = {
     "DictionaryLearner": "estimators",
     "SparLow": "estimators",
     "TraceQuotient": "estimators",
+    "as_printed": "printed",
     "encode": "coding",
     "load": "models",
     "objective": "coding",
@@ -47,6 +49,7 @@ __all__ = [
     "DictionaryLearner",
     "SparLow",
     "TraceQuotient",
+    "as_printed",
     "encode",
     "load",
     "objective",

@@ -33,6 +33,7 @@ from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .files import TooLargeError, check_zip, replacing
 from .labels import Labels
 from .messages import warn
+from .printed import Printed
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
@@ -57,6 +58,7 @@ TRUSTED = (
     Voters,
     Memberships,
     *dict.fromkeys(CRITERIA.values()),
+    Printed,
 )
 # what scikit-learn's estimators hold and skops leaves to its callers
 _HELD = (

@@ -217,7 +217,7 @@ class Eliminated(Objective):
 
 
 class Together(Objective):
-    """J(D, U) on the product of spheres and Grassmann manifold, as in the paper."""
+    """J(D, U) on the product of spheres and Grassmann manifold."""
 
     @property
     def manifold(self) -> Manifold:
@@ -250,13 +250,15 @@ def begin(
     ridge: float | None = None,
     mu_coherence: float = 0.0,
     mu_proximity: float = 0.0,
+    sums: bool = False,
     anchor: Array | None = None,
     start: tuple[Codes, Array | None] | None = None,
 ) -> tuple[Objective, Evaluation]:
     """Return the objective and its evaluation at the first dictionary D, with the best projection.
 
     The ridge of B is given, or ``shrinkage`` · tr(B)/r on the scale of B at the first codes, r the number of codes. The
-    regularizers are scaled by the first quotient. ``start`` are the samples coded at D, if that has been done, and
+    regularizers are scaled by the first quotient; with ``sums`` they are the paper's sums over pairs and atoms, not
+    scaled. ``start`` are the samples coded at D, if that has been done, and
     where no step is to be made any projection, which is then not solved for.
     """
     with Threads(1):
@@ -277,6 +279,8 @@ def begin(
         quotient = dataclasses.replace(quotient, ridge=ridge or 0.0)
         value = quotient.value(coded, U)
         scale, anchor = abs(value.quotient), D if anchor is None else anchor
+        if sums:
+            scale, mu_coherence, mu_proximity = 1.0, mu_coherence * len(D) * (len(D) - 1) / 2, mu_proximity * len(D)
         objective = METHODS[method](
             samples, quotient, quotient, anchor, n_components, scale, mu_coherence, mu_proximity, basis
         )

@@ -42,6 +42,9 @@ class Solver:
     checkpoint : str or path, optional
         A file that each step leaves its state in. Where it is there already, a fit with the same data and settings goes
         on from it, and ends with the bits of one that was not ended. Remove the file to begin anew.
+    sums : bool, default=False
+        Whether μ₁ and μ₂ weigh the paper's sums over pairs of atoms and over atoms. By default they weigh the means, in
+        units of the first quotient.
 
     """
 
@@ -51,6 +54,7 @@ class Solver:
     mu_coherence: float = 0.0
     mu_proximity: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    sums: bool = False
 
     def __post_init__(self) -> None:
         _require(self, "method", self.method in SOLVERS, f"one of {', '.join(SOLVERS)}")
@@ -59,6 +63,7 @@ class Solver:
         _require(self, "mu_coherence", is_weight(self.mu_coherence), "a number, not negative")
         good = self.mu_proximity is None or is_weight(self.mu_proximity)
         _require(self, "mu_proximity", good, "a number, not negative, or None")
+        _require(self, "sums", isinstance(self.sums, bool), "True or False")
         named = self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike))
         _require(self, "checkpoint", named, "the path of a file, or None")
 

@@ -22,7 +22,7 @@ from .bags import (
 )
 from .coding import encode_chunk
 from .descriptors import describe, smooth
-from .dictionaries import accumulate, adapt_chunk, pursue_chunk, update_atoms, update_block
+from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
 from .general import ADD_LIMIT
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
@@ -39,7 +39,6 @@ __all__ = [
     "FAR",
     "LANES",
     "accumulate",
-    "adapt_chunk",
     "add_diagonal_form",
     "add_graph_form",
     "add_to_words",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .algebra import PIVOT, dot, euclidean, extend_factor, shrink_factor, solve_factored, subtract_multiple
+from .algebra import dot, euclidean, subtract_multiple
 from .compilation import ZERO, kernel, part
 
 
@@ -88,88 +88,6 @@ def pursue_chunk(C, G, energies, n_nonzero, floor, positive, indices, data):
                 s -= 1
             indices[i, s], data[i, s] = chosen[t], max(along[t], 0.0) if positive else along[t]
         counts[i] = k
-    return counts
-
-
-@kernel
-def adapt_chunk(C, G, energies, ridge, prices, barred, most, indices, data, costs):
-    """Run adaptive matching pursuit on a few samples.
-
-    It finds a greedy local minimum over codes a of
-
-        ‖x − aD‖² + ridge · ‖a‖² + Σ over aⱼ ≠ 0 of prices[j].
-
-    From ``C = X Dᵀ``, ``G = D Dᵀ`` and ``energies`` ‖x‖², all float64. The pursuit starts with the atoms of negative
-    price. Each step inserts the atom with the most negative prices[j] − (dⱼ·res)²/(1 + ridge), or removes the one with
-    the most negative (1 + ridge)aⱼ² − prices[j], whichever gains more, and solves for all codes anew. These changes
-    are those of the cost with the other codes held, so the cost falls by at least as much. It stops when neither gains,
-    or with ``most`` atoms. Atom ``barred[i]`` is never used for sample i; −1 bars none.
-
-    The Cholesky factor of D_S D_Sᵀ + ridge · I is extended by the new row, or the row that goes is rotated out.
-
-    Fills ``indices`` and ``data`` (n, most), sorted by atom, and ``costs`` (n,); returns the number of codes of each
-    sample.
-    """
-    n, r = C.shape
-    counts = np.zeros(n, np.int64)
-    L = np.empty((most, most))
-    support, kept = np.empty(most, np.int64), np.empty(most, np.int64)
-    curv, kept_curv = np.full(most, ridge), np.empty(most)
-    codes, rest = np.empty(most), np.empty(r)
-    stays, cosines, sines = np.empty(most, np.int64), np.empty(most), np.empty(most)
-    free = np.empty(r, np.bool_)
-    for i in range(n):
-        k, n_kept = ZERO, ZERO
-        for j in range(r):
-            free[j] = j != barred[i]
-        for j in range(r):
-            if prices[j] < 0 and free[j] and k < most:
-                support[k] = j
-                free[j] = False
-                k += 1
-        cost = 0.0
-        for _ in range(8 * most + 8):  # the cost falls at every step, so no set of atoms comes twice
-            n_kept = extend_factor(G, support, curv, k, L, kept, kept_curv, n_kept, PIVOT, 0.0)
-            for s in range(k):
-                codes[s] = C[i, support[s]]
-            solve_factored(L, codes, k)
-            for j in range(r):
-                rest[j] = C[i, j]
-            cost = energies[i]
-            for s in range(k):  # ‖x − aD‖² + ridge · ‖a‖² = ‖x‖² − a·c at the solution
-                cost += prices[support[s]] - codes[s] * C[i, support[s]]
-                subtract_multiple(rest, codes[s], G[support[s]], r)
-            least, place, inserts = -1e-12 * energies[i], -1, False
-            if k < most:
-                for j in range(r):
-                    change = prices[j] - rest[j] * rest[j] / (1.0 + ridge)
-                    if free[j] and change < least:
-                        least, place, inserts = change, j, True
-            for s in range(k):
-                change = (1.0 + ridge) * codes[s] * codes[s] - prices[support[s]]
-                if change < least:
-                    least, place, inserts = change, s, False
-            if place < 0:
-                break
-            if inserts:
-                support[k] = place
-                free[place] = False
-                k += 1
-            else:
-                free[support[place]] = True
-                for s in range(k):
-                    stays[s] = s != place
-                n_kept = shrink_factor(L, kept, kept_curv, n_kept, stays, cosines, sines)
-                for s in range(place + 1, k):
-                    support[s - 1] = support[s]
-                k -= 1
-        for t in range(k):
-            s = t
-            while s > 0 and indices[i, s - 1] > support[t]:
-                indices[i, s], data[i, s] = indices[i, s - 1], data[i, s - 1]
-                s -= 1
-            indices[i, s], data[i, s] = support[t], codes[t]
-        counts[i], costs[i] = k, cost
     return counts
 
 

@@ -8,7 +8,6 @@ from .fddl import FDDL
 from .ksvd import DKSVD, LCKSVD
 from .laprls import LapRLS
 from .src import SRC
-from .sspic import SSPIC
 from .tddl import TDDL
 
-__all__ = ["BMDDL", "DKSVD", "FDDL", "LCKSVD", "SRC", "SSPIC", "TDDL", "LapRLS"]
+__all__ = ["BMDDL", "DKSVD", "FDDL", "LCKSVD", "SRC", "TDDL", "LapRLS"]

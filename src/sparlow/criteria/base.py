@@ -23,7 +23,7 @@ _SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
         '"none" (bind gets no labels), "full" or "semi" (-1 marks unlabelled samples)',
     ),
     **dict.fromkeys(
-        ("targets", "mild_prior", "neighbours", "weighted"),
+        ("targets", "mild_prior", "neighbours", "on_codes", "weighted"),
         (lambda value: isinstance(value, bool), "True or False"),
     ),
     **dict.fromkeys(("proximity", "usual_shrinkage", "fewest_per_class"), (is_weight, "a number, not negative")),
@@ -70,6 +70,8 @@ class Criterion(ABC):
         The shrinkage if the user gives none.
     ``neighbours``
         Whether :meth:`bind` looks at the samples, as for a graph of neighbours; otherwise it needs their number alone.
+    ``on_codes``
+        Whether :meth:`bind` takes ``codes`` (n, r) by name, those of the first dictionary, to find neighbours among.
     ``weighted``
         Whether :meth:`bind` takes ``sample_weight`` (n,) by name: how often each sample counts, 1 on average.
 
@@ -87,6 +89,7 @@ class Criterion(ABC):
     mild_prior: ClassVar[bool] = False
     usual_shrinkage: ClassVar[float] = 0.1
     neighbours: ClassVar[bool] = True
+    on_codes: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
 
     shrinkage: float | None = weight(None, kw_only=True)
@@ -126,9 +129,9 @@ class Criterion(ABC):
         return min(48, n_features, max(1, n_features // 4))
 
 
-def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | None) -> Quotient:
+def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | None, codes: Any = None) -> Quotient:
     """Return what ``bind`` of a criterion gives, which may be a user's, after a check of its type and size."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"codes": codes} if criterion.on_codes and codes is not None else {}
     if labels.weights is not None:
         options["sample_weight"] = labels.weights / labels.weights.mean()
     name = f"{type(criterion).__name__}.bind"
@@ -153,10 +156,11 @@ def bind_checked(criterion: Criterion, X: Any, labels: Labels, n_jobs: int | Non
             structure.check(X.shape[0])
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name} made {error}") from error
-    if quotient.below is None and not graphs.is_centring(quotient.above):
+    of_a_graph = quotient.above.graph is not None and quotient.above.factors is None
+    if quotient.below is None and not of_a_graph and not graphs.is_centring(quotient.above):
         raise ValueError(
-            f"{name}: below=None is the trace form of PCA, which needs above=centring(n) or centring(n, weights). "
-            "Give a structure below for any other."
+            f"{name}: below=None is the trace form of PCA, which needs above=centring(n) or centring(n, weights), or a "
+            "graph without factors. Give a structure below for any other."
         )
     return quotient
 

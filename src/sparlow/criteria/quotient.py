@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..checks import Array
 from ..graphs import Structure
@@ -34,7 +36,8 @@ class Quotient:
     Parameters
     ----------
     above, below : Structure
-        S_A and S_B. With ``below`` None the denominator is the trace form B = tr(ΦᵀS_AΦ)/n · I of PCA.
+        S_A and S_B. With ``below`` None the denominator is the trace form B = tr(ΦᵀS_AΦ)/n · I of PCA, for a centring
+        S_A, or one that is a graph.
     ridge : float
         Added to the diagonal of B.
     balance : callable, optional
@@ -97,11 +100,17 @@ class Quotient:
         return Value(top / n, bottom / n + self.ridge * width, Y)
 
     def variance(self, coded: Features) -> float:
-        """Return tr(ΦᵀS_AΦ) of the trace form, the total variance times n, each sample with its weight."""
+        """Return tr(ΦᵀS_AΦ) of the trace form; for a centring S_A the variance times n, each sample with its weight."""
+        if self.above.graph is not None:
+            return float(np.sum(_rows_of(coded) * self._smoothed(coded)))
         weights = self.above.diagonal
         if np.ptp(weights) > 0:
             return coded.weighted_variance(weights)
         return float(weights[0] * (coded.squares - self.n_samples * np.vdot(coded.mean, coded.mean)))
+
+    def _smoothed(self, coded: Features) -> Any:
+        """Return S_AΦ (n, w) for an S_A that is a graph."""
+        return (self.above.graph + sp.diags_array(self.above.diagonal)) @ _rows_of(coded)
 
     def _difference(self, value: Value) -> Array:
         """Return E = (S_A Y − f S_B Y) / (n b), so that ∂f/∂Φ = 2EUᵀ (+ …) and ∂f/∂U = 2ΦᵀE (+ …)."""
@@ -111,10 +120,10 @@ class Quotient:
         E /= self.n_samples * value.bottom
         return E
 
-    def features_gradient(self, coded: Features, U: Array, value: Value) -> tuple[Array, Array, float | Array]:
+    def features_gradient(self, coded: Features, U: Array, value: Value) -> tuple[Array, Array, Any]:
         """Return ∂f/∂Φ as (left, right, scale): left @ right + scale · Φ; the n × w product is never formed.
 
-        The scale is a number, or has one for each sample (n,).
+        The scale is a number, or has one for each sample (n,); or it is the second term itself, sparse (n, w).
         """
         left, right = self._difference(value), U.T
         left *= 2
@@ -122,6 +131,8 @@ class Quotient:
             return left, right, 0.0
         # the trace form adds −f · 2l S_AΦ / (n b): each row of Φ, times its weight, less the mean, which is of rank one
         scale, weights = -2 * value.quotient * U.shape[1] / (self.n_samples * value.bottom), self.above.diagonal
+        if self.above.graph is not None:
+            return left, right, sp.csr_array(scale * self._smoothed(coded))
         left = np.hstack([left, -scale * weights[:, None]])
         if np.ptp(weights) == 0:
             return left, np.vstack([right, coded.mean]), float(scale * weights[0])
@@ -154,3 +165,9 @@ class Quotient:
         wanted = (F if self.rest is None else F / max(1 - F, np.finfo(float).eps)) * bottom
         above = above * (wanted / top)
         return dataclasses.replace(self, above=above, below=self.below if self.rest is None else above + self.rest)
+
+
+def _rows_of(coded: Features) -> Any:
+    """Return Φ (n, w), of codes alone."""
+    (block,) = coded.in_memory().blocks
+    return block

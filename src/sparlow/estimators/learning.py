@@ -33,7 +33,7 @@ from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..rows import Codes, Features, Samples
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of
-from ..stochastic import has_steps
+from ..stochastic import batch_size, has_steps
 from ..tracequotient import canonical
 from ..views import Bound
 from ..voting import Rule
@@ -209,7 +209,8 @@ def learn_from(
             )
     coded, ridge = samples.coded(D, keep=steps > 0), None
     if quotient is None or setup.views.epsilon:
-        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D, coded), labels, setup.n_jobs)
+        first = coded.features if setup.criterion.on_codes else None
+        quotient = bind_checked(setup.criterion, _looked_at(setup, samples, D, coded), labels, setup.n_jobs, first)
     if setup.whiten:
         weights, ridge = block_weights(coded, choice.ridges)
         samples, coded = dataclasses.replace(samples, weights=weights), coded.weighted(weights)
@@ -247,6 +248,7 @@ def learn_from(
         ridge=ridge,
         mu_coherence=setup.solver.mu_coherence,
         mu_proximity=setup.mu_proximity,
+        sums=setup.solver.sums,
         start=(coded, U),
     )
     learned = Learned(setup, labels, choice, objective, start, embedding)
@@ -320,7 +322,7 @@ def _stepped(
 
         return tell is not None and tell(row, model)
 
-    epochs = Epochs.of(setup, alone, labels, quotient, count)
+    epochs = Epochs.of(setup, alone, labels, quotient, count, batch_size(len(D)))
     course = learn_in_steps(setup, epochs, D, follow, checkpoint)
     return course.dictionary, course
 

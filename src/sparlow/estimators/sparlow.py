@@ -87,7 +87,7 @@ class SparLow(CallbackSupportMixin, Projector):
     embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples, and with further columns where these help. "quadratic", for lda:
-        discriminant analysis of all products of two features. "orthonormal": the paper's U for the codes alone. "auto"
+        discriminant analysis of all products of two features. "orthonormal": UᵀU = I, for the codes alone. "auto"
         is "whitened" or "quadratic", whichever is better on held-out samples, for lda with patches, and "whitened"
         elsewhere. Criteria without labels have an orthonormal U for the features [φ(x), γx] instead.
     normalize : "auto" or bool, default="auto"

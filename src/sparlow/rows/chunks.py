@@ -11,7 +11,7 @@ from sklearn.utils import gen_batches
 
 from ..checks import Array
 from ..coding import Coder
-from ..derivative import factored_entries
+from ..derivative import factored_entries, gradient_entries
 from ..graphs import Structure
 from ..views import Bound
 from .features import Rows
@@ -123,8 +123,14 @@ class Chunk(Rows):
         return out
 
     def pullback(self, right: Array, left: Array, scale: Any) -> Array:
-        """Return ∂f/∂D (r, q) for ∂f/∂φ = left @ right + scale · φ, left (n, l), right (l, w), scale one or (n,)."""
+        """Return ∂f/∂D (r, q) for ∂f/∂φ = left @ right + scale · φ, left (n, l), right (l, w), scale one or (n,).
+
+        A sparse scale (n, w), for whole samples, is the second term itself.
+        """
         views, features, even = self.views, self.features, np.ndim(scale) == 0
+        if views.whole and sp.issparse(scale):
+            each = gradient_entries(scale, features)
+            return np.asarray(self.coder.slope(self.X, features, factored_entries(left, right, each, features)), float)
         if views.whole:
             counts = None if even else np.repeat(scale, np.diff(features.indptr)).astype(features.dtype) * features.data
             each = scale if counts is None else functools.partial(_entries, features, counts)

@@ -283,12 +283,15 @@ class Codes(Features):
         return rows.scaled(*(w for w in self.samples.weights if w))
 
     def pullback(self, left: Array, right: Array, scale: Any) -> Array:
-        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,)."""
+        """Return ∂f/∂D (r, q) for ∂f/∂Φ = left @ right + scale · Φ, left (n, l), right (l, w), scale one or (n,).
+
+        A sparse scale (n, w) is the second term itself.
+        """
         alpha = self.samples.weights[0]
         if not alpha:  # no code has a part in the features
             return np.zeros(self.dictionary.shape)
         right = alpha * right[:, : self.samples.views.width(len(self.dictionary))]
-        scale = alpha**2 * np.asarray(scale)
+        scale = alpha * scale if sp.issparse(scale) else alpha**2 * np.asarray(scale)
 
         def local(rows: slice) -> dict[str, Any]:
             return {"left": left[rows], "scale": scale[rows] if scale.ndim else float(scale)}
