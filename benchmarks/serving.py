@@ -132,6 +132,9 @@ def main() -> None:
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     if other:
+        kinds = {row["case"] for row in rows}
+        before = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+        rows += [row for row in before if row["case"] not in kinds]
         RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import image_sides
-from ..views import Bound, Patches, Shifts
+from ..views import Bound, Patches, Shifts, views_named
 
 
 def features_of(model: Any) -> str:
@@ -21,10 +21,11 @@ def features_of(model: Any) -> str:
 
 def _sides(model: Any) -> str:
     """Return the sides of pictures that the views of a model take samples for, in words."""
-    if not isinstance(model.views, (Patches, Shifts)):
+    views = views_named(model.views)
+    if not isinstance(views, (Patches, Shifts)):
         return ""
     try:
-        height, width, channels = image_sides("", model.views.shape, model.n_features_in_)
+        height, width, channels = image_sides("", views.shape, model.n_features_in_)
     except ValueError:  # views that were set after the fit
         return ""
     return f", read as {height} × {width} pixels" + " in colours" * (channels > 1)
@@ -50,7 +51,8 @@ def table_of_numbers(model: Any) -> str:
 def check_attributes(model: Any) -> None:
     """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
     m = model.n_features_in_
-    views = Bound() if model.views is None else model.views.bound(m, True, model._epsilon, model._whitener)
+    asked = views_named(model.views)
+    views = Bound() if asked is None else asked.bound(m, True, model._epsilon, model._whitener)
     alpha, gamma = model.weights_
     width = (views.width(len(model.dictionary_)) if alpha else 0) + (m if gamma else 0)
     count, inner = len(model._centre), model.projection_.shape[1]

@@ -19,11 +19,12 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..checks import refuse_unsound
-from ..criteria import criterion_named
+from ..criteria import CRITERIA, criterion_named
 from ..labels import Labels, check_targets, is_labelled, without_na
 from ..messages import warn
 from ..parallel import one_blas_thread
 from ..rows import is_dask
+from ..views import views_named
 from ..voting import Memberships, Voters
 from .large import as_array, by_blocks
 
@@ -129,10 +130,21 @@ class NestedParameters(BaseEstimator):
             setattr(self, name, _replaced(name, self._whole(name), fields))
         return self
 
+    def _validate_params(self) -> None:
+        """Check the parameters. Names of criteria are small, classes of criteria are capital."""
+        given = getattr(self, "criterion", None)
+        if isinstance(given, str) and given not in CRITERIA and given.lower() in CRITERIA:
+            kind = CRITERIA[given.lower()].__name__
+            raise ValueError(
+                f"There is no criterion {given!r}: write {given.lower()!r}, or an object such as {kind}()."
+            )
+        super()._validate_params()
+
     def _whole(self, name: str) -> Any:
         """Return a parameter as an object, where it may also be a name."""
         value = getattr(self, name)
-        return criterion_named(value) if name == "criterion" else value
+        named = {"criterion": criterion_named, "views": views_named}
+        return named[name](value) if name in named else value
 
 
 def _replaced(name: str, value: Any, fields: dict[str, Any]) -> Any:
