@@ -41,7 +41,7 @@ from sparlow import load, save
 from sparlow.app import main as main_command
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "interruptions.jsonl"
-SMALL = ["--whole", "--n-atoms", "60", "--max-iter", "5", "--no-early-stopping", "--embedding", "orthonormal"]
+SMALL = ["--pictures", "whole", "--set", "n_atoms=60", "max_iter=5", "early_stopping=False", "embedding=orthonormal"]
 SMALL += ["--jobs", "1", "--quiet"]
 HOWS = ("SIGKILL", "SIGINT", "full disk")
 PATIENCE = 300  # seconds until a run counts as one that does not end
@@ -183,7 +183,7 @@ def words(*parts: Any) -> list[str]:
 TASKS = {
     "fit": Task(
         lambda place, out: words(
-            "sparlow", "fit", place.data, "-o", out, "--checkpoint", out.parent / "steps.npz", *SMALL
+            "sparlow", "fit", place.data, "-o", out, *SMALL, f"checkpoint={out.parent / 'steps.npz'}"
         ),
         "m.sparlow",
         embedding,
@@ -193,7 +193,7 @@ TASKS = {
     ),
     "report": Task(
         lambda place, out: words(
-            *("sparlow", "report", place.model, place.data, "-o", out, "--no-rivals", "--classifiers", "1NN", "--quiet")
+            *("sparlow", "report", place.model, place.data, "-o", out, "--classifiers", "1NN", "--quiet")
         ),
         "r.html",
         page,
@@ -201,7 +201,7 @@ TASKS = {
     "save": Task(lambda place, out: words("save", place.model, out), "s.sparlow", embedding),
     "features": Task(
         lambda place, out: words(
-            *("sparlow", "features", place.pictures, "-o", out, "--words", "32", "--components", "0", "--jobs", "1"),
+            *("sparlow", "features", place.pictures, "-o", out, "--set", "n_words=32", "n_components=0", "--jobs", "1"),
             *("--cache", out.parent / "cache", "--quiet"),
         ),
         "f.npz",

@@ -9,7 +9,7 @@ count little; memory is the peak of the resident set of each process.
     python benchmarks/scale.py file                                        # 200 000 x 512 in a file, lda
     python benchmarks/scale.py command                                     # the same with --memory 2GB
     python benchmarks/scale.py graph                                       # the first step of mfa against that of lda
-    python benchmarks/scale.py stream --mnist mnist.npz --seed 0           # partial_fit and "online" against fit
+    python benchmarks/scale.py stream --mnist mnist.npz --seed 0           # partial_fit against fit
     python benchmarks/scale.py soak --minutes 10                           # workers killed at random
 
 Rows are added to ``benchmarks/results/scale.json``; a row of the same measurement is replaced.
@@ -227,8 +227,8 @@ def command(arguments, n):
     """Fit the same file by the command line with --memory 2GB."""
     X_path, y_path = features(arguments.folder)
     model = arguments.folder / "features.sparlow"
-    words = ["-m", "sparlow.app", "fit", X_path, "--labels", y_path, "--memory", "2GB", "-o", model, "--max-iter", "2"]
-    settings = ["--n-atoms", "500", "--seed", "0", "--no-early-stopping", "--jobs", "1"]
+    words = ["-m", "sparlow.app", "fit", X_path, "--labels", y_path, "--memory", "2GB", "-o", model]
+    settings = ["--set", "n_atoms=500", "max_iter=2", "early_stopping=False", "--jobs", "1"]
     subprocess.run([sys.executable, *map(str, words), *settings], check=True, stdout=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {"what": "command", "n": 200_000, "cpu": used.ru_utime + used.ru_stime, "peak_gb": used.ru_maxrss / 1e6}
@@ -248,35 +248,23 @@ def graph(arguments, n):
 
 
 def stream(arguments, n):
-    """Learn from MNIST by fit, in one pass online, and by partial_fit of 2000 images at a time, in one order."""
-    from sparlow import SparLow, online
+    """Learn from MNIST by fit, and by partial_fit of 2000 images at a time, in one order."""
+    from sparlow import SparLow
 
-    (X, y), test = mnist(arguments.mnist), mnist(arguments.mnist, "test")
+    X, y = mnist(arguments.mnist)
     order = np.random.default_rng(arguments.seed).permutation(len(X))
-    if arguments.held_out:  # what is chosen is chosen on training images
-        order, held = order[10_000:], order[:10_000]
-        test = X[held], y[held]
-    X, y = X[order], y[order]
-    row = {
-        "what": "stream",
-        "n": len(X),
-        "seed": arguments.seed,
-        "judged_on": "held-out training images" if arguments.held_out else "test images",
-        "later_move": arguments.later_move or online._LATER_MOVE,
-    }
-    online._LATER_MOVE = row["later_move"]
-    for name in ("partial_fit",) if arguments.later_move else ("fit", "online", "partial_fit"):
+    X, y, test = X[order], y[order], mnist(arguments.mnist, "test")
+    row = {"what": "stream", "n": len(X), "seed": arguments.seed}
+    for name in ("fit", "partial_fit"):
         began = time.process_time()
         model = SparLow(n_atoms=500, random_state=arguments.seed)
         if name == "partial_fit":
             for rows in np.split(np.arange(len(X)), range(2000, len(X), 2000)):
                 model.partial_fit(X[rows], y[rows], classes=np.arange(10))
-            row["passes"] = model._stream["stream"].n_coded / len(X)
         else:
-            model.set_params(**({} if name == "fit" else {"solver": "online", "max_iter": 1})).fit(X, y)
-        row |= {f"{name}_cpu": time.process_time() - began, f"{name}_accuracy": model.score(*test)}
-        if name == "fit":
+            model.fit(X, y)
             row["fit_steps"] = model.best_iter_
+        row |= {f"{name}_cpu": time.process_time() - began, f"{name}_accuracy": model.score(*test)}
     return row
 
 
@@ -343,14 +331,14 @@ MEASUREMENTS = {f.__name__: f for f in (grow, plain, file, command, graph, strea
 def keep(row):
     """Add a row to the results, in place of an earlier one of the same measurement."""
     rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    names = ("what", "n", "n_steps", "judged_on", "seed", "later_move")
+    names = ("what", "n", "n_steps", "seed")
     rows = [old for old in rows if [old.get(name) for name in names] != [row.get(name) for name in names]]
     order = list(MEASUREMENTS)
     rows.append(row)
     rows.sort(
         key=lambda row: (
             order.index(row["what"]),
-            *(row.get(name, 0) for name in ("n", "n_steps", "seed", "later_move")),
+            *(row.get(name, 0) for name in ("n", "n_steps", "seed")),
         )
     )
     report = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
@@ -366,9 +354,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--dictionary", type=pathlib.Path, help="the first dictionary, as .npy")
-    parser.add_argument("--held-out", action="store_true", help="judge streams on 10 000 training images")
     parser.add_argument("--seed", type=int, default=SEED, help="of the order of a stream, and of its models")
-    parser.add_argument("--later-move", type=float, help="try partial_fit alone with another length of later moves")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--delay", type=float, default=15, help="mean seconds after which a worker is killed")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)

@@ -8,7 +8,8 @@ and by distance, in per cent. At most 2000 test samples are used, evenly spaced.
 
 ``--criteria`` runs every criterion without labels, and with five labels per class, beside its classical counterpart.
 ``--atoms`` runs the default with 8, 32, 128, 512 and 1000 atoms, before and after joint learning. Both have
-a file of rows of their own. ``--table`` prints what docs/zoo.md shows of the rows.
+a file of rows of their own. ``--table`` prints a table of the rows, ``--page`` writes all of them to
+docs/evidence/zoo.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC
 
 from benchmarks.zoo_sets import SETS, Array, Split, drawn, standardised
-from benchmarks.zoo_tables import ATOMS, CLASSICAL, RESULTS, TABLES, kept_rows, printed
+from benchmarks.zoo_tables import ATOMS, CLASSICAL, RESULTS, TABLES, kept_rows, printed, whole_page
 
 # ── methods ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,8 +319,13 @@ def main() -> None:
     parser.add_argument("--atoms", action="store_true", help="the default with other numbers of atoms instead")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--rows", type=Path, help="file of rows; by default one in benchmarks/results")
-    parser.add_argument("--table", choices=TABLES, help="print a table of docs/zoo.md instead")
+    parser.add_argument("--table", choices=TABLES, help="print a table of the rows instead")
+    parser.add_argument("--page", action="store_true", help="write docs/evidence/zoo.md instead")
     options = parser.parse_args()
+    if options.page:
+        page = Path(__file__).parent.parent / "docs" / "evidence" / "zoo.md"
+        page.write_text(whole_page(), encoding="utf-8")
+        return
     if options.table:
         print(printed(options.table, options.rows))
         return

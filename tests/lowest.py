@@ -6,7 +6,7 @@ import sys
 import tomllib
 
 # what users install; the tools of development may be the newest
-EXTRAS = ("plots", "cli", "parquet", "tables", "distributed", "graphs", "images", "networks", "evidence")
+EXTRAS = ("plots", "cli", "parquet", "distributed", "graphs", "images", "networks", "evidence")
 # newer Pythons need newer ones: these are the first that were built for them
 FIRST = {(3, 13): {"pandas": "2.2.3", "matplotlib": "3.9.2", "h5py": "3.12.1"}}
 # newer versions warn of what the lowest matplotlib and the lowest scikit-learn call, and warnings are errors in tests

@@ -12,7 +12,8 @@ from tests import cases
 BLOCK = re.compile(r"```python\n(.*?)```(\n\nprints\n\n```\n)?(?(2)(.*?)```)", re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 PAGES = ("README.md", "docs/first_fit.md", "docs/local_codes.md", "docs/embeddings.md", "docs/few_labels.md",
-         "docs/groups.md", "docs/choosing.md", "docs/defaults.md", "docs/reading_a_model.md", "docs/saving.md",
+         "docs/groups.md", "docs/choosing.md", "docs/defaults.md", "docs/generalisation.md",
+         "docs/reading_a_model.md", "docs/saving.md",
          "docs/serving.md", "docs/add_a_criterion.md", "docs/add_a_prior.md", "docs/classifiers.md",
          "docs/add_views.md", "docs/add_a_classifier.md", "docs/coding.md", "docs/command_line.md", "docs/images.md",
          "docs/large_data.md")  # fmt: skip

@@ -30,13 +30,13 @@ def pictures(tmp_path_factory):
     return path
 
 
-TINY = ["--words", "16", "--coding", "llc", "--jobs", "1"]
+TINY = ["--set", "n_words=16", "coding=llc", "--jobs", "1"]
 
 
 @pytest.mark.slow
 def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     path = tmp_path / "rows.npz"
-    code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--components", 8)
+    code, told, said = run(capsys, "features", pictures, "-o", path, *TINY, "--set", "n_components=8")
     assert (code, said) == (0, "")
     assert told == {"output": str(path), "n_samples": 15, "width": 8, "skipped": []}
     rows = arrays(path)
@@ -44,10 +44,13 @@ def test_features_are_rows_that_fit_learns_from(pictures, tmp_path, capsys):
     assert rows["y"].tolist() == ["across"] * 5 + ["down"] * 5 + ["slant"] * 5
     assert rows["names"][0] == "across/0.png"
     assert set(rows) == {"X", "y", "names", "features"}
-    assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--n-atoms", "9", "--max-iter", "1"]) == 0
+    assert main(["fit", str(path), "-o", str(tmp_path / "m"), "--set", "n_atoms=9", "max_iter=1"]) == 0
     # the same words give the same rows, a cache changes none
     for more in ([], ["--cache", str(tmp_path / "cache")], ["--cache", str(tmp_path / "cache")]):
-        assert main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--components", "8", *more]) == 0
+        assert (
+            main(["features", str(pictures), "-o", str(tmp_path / "b.npz"), *TINY, "--set", "n_components=8", *more])
+            == 0
+        )
         np.testing.assert_array_equal(arrays(tmp_path / "b.npz")["X"], rows["X"])
         assert arrays(tmp_path / "b.npz")["features"] == rows["features"]
     assert any((tmp_path / "cache").rglob("*"))
@@ -74,7 +77,7 @@ def test_interruption_says_what_is_kept(pictures, tmp_path, capsys, monkeypatch,
 
 @pytest.mark.parametrize(("components", "width"), [(None, 10), (3, 3), (14, 14), (500, 14)])
 def test_features_have_two_thirds_as_many_components_as_pictures(pictures, tmp_path, capsys, components, width):
-    words = [] if components is None else ["--components", components]
+    words = [] if components is None else ["--set", f"n_components={components}"]
     code, told, _ = run(capsys, "features", pictures, "-o", tmp_path / "rows.npz", *TINY, *words)
     assert (code, told["width"]) == (0, width)
     np.testing.assert_allclose(np.linalg.norm(arrays(tmp_path / "rows.npz")["X"], axis=1), 1, rtol=1e-5)
@@ -82,7 +85,19 @@ def test_features_have_two_thirds_as_many_components_as_pictures(pictures, tmp_p
 
 @pytest.mark.parametrize("coding", ["hard", "sparse", "laplacian"])
 def test_features_of_pictures_alone(pictures, tmp_path, capsys, coding):
-    words = [*TINY, "--components", 0, "--descriptor", "dhog", "--patch", 8, 12, "--step", 6, "--coding", coding]
+    words = [
+        *TINY,
+        "--set",
+        "n_components=0",
+        "--set",
+        "descriptor=dhog",
+        "--set",
+        "patch=(8,12)",
+        "--set",
+        "step=6",
+        "--set",
+        f"coding={coding}",
+    ]
     code, told, _ = run(capsys, "features", pictures / "down", "-o", tmp_path / "rows.npz", *words)
     assert (code, told["n_samples"], told["width"]) == (0, 5, 21 * 16)
     rows = arrays(tmp_path / "rows.npz")
@@ -96,7 +111,7 @@ def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path
     for name in ("down/._0.png", ".cache/0.png", "loose.png", "down/broken.png"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"no picture")
-    words = ["-o", tmp_path / "rows.npz", *TINY, "--components", 20]
+    words = ["-o", tmp_path / "rows.npz", *TINY, "--set", "n_components=20"]
     code, told, said = run(capsys, "features", folder, *words, "--skip")
     assert (code, told["n_samples"], len(told["skipped"]), told["width"]) == (0, 15, 1, 14)
     assert "1 picture beside the sub-folders left out (first: loose.png)" in said
@@ -106,7 +121,9 @@ def test_features_come_from_the_pictures_of_the_classes_alone(pictures, tmp_path
     assert (code, "parts of a set (train, test), not its classes" in said) == (2, True)
     found = arrays(tmp_path / "rows.npz")
     # the empty row of what cannot be read takes no part in the components: the rows before scaling have mean zero
-    assert run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--components", 0, "--skip")[0] == 0
+    assert (
+        run(capsys, "features", folder, "-o", tmp_path / "raw.npz", *TINY, "--set", "n_components=0", "--skip")[0] == 0
+    )
     raw = arrays(tmp_path / "raw.npz")
     centred = raw["X"] - raw["X"].mean(axis=0)
     gram = centred @ centred.T
@@ -134,7 +151,8 @@ def test_pictures_that_cannot_be_read_are_named_or_left_out(pictures, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "choices", [["--components", 4], ["--components", 0, "--coding", "hard"], ["--coding", "laplacian"]]
+    "choices",
+    [["--set", "n_components=4"], ["--set", "n_components=0", "coding=hard"], ["--set", "coding=laplacian"]],
 )
 def test_new_pictures_get_rows_like_those_of_the_first(pictures, tmp_path, capsys, choices):
     first, learned = tmp_path / "rows.npz", tmp_path / "learned.features"
@@ -159,7 +177,7 @@ def test_new_pictures_get_rows_like_those_of_the_first(pictures, tmp_path, capsy
 def test_labels_of_new_pictures_from_files_to_words(pictures, tmp_path, capsys):
     model, labels = tmp_path / "m.sparlow", tmp_path / "labels.csv"
     assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, "--save", tmp_path / "f")[0] == 0
-    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--n-atoms", 9, "--max-iter", 1)[0] == 0
+    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--set", "n_atoms=9", "max_iter=1")[0] == 0
     one = tmp_path / "one.png"
     shutil.copy(pictures / "down" / "2.png", one)
     assert run(capsys, "features", one, "--like", tmp_path / "f", "-o", tmp_path / "b.npz")[0] == 0
@@ -200,16 +218,21 @@ def test_new_pictures_that_cannot_be_read_are_left_out_and_known_ones_come_from_
 
 def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, capsys):
     model, other = tmp_path / "m", tmp_path / "b.npz"
-    plain = ["--components", 0, "--coding", "llc"]
+    plain = ["--set", "n_components=0", "coding=llc"]
     assert run(capsys, "features", pictures, "-o", tmp_path / "a.npz", *TINY, *plain)[0] == 0
-    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--n-atoms", 9, "--max-iter", 0)[0] == 0
-    for choice in (["--coding", "hard"], ["--step", 4], ["--seed", 3], ["--descriptor", "dhog", "--patch", 16]):
+    assert run(capsys, "fit", tmp_path / "a.npz", "-o", model, "--set", "n_atoms=9", "max_iter=0")[0] == 0
+    for choice in (
+        ["--set", "coding=hard"],
+        ["--set", "step=4"],
+        ["--set", "random_state=3"],
+        ["--set", "descriptor=dhog", "patch=16"],
+    ):
         assert run(capsys, "features", pictures, "-o", other, *TINY, *plain, *choice)[0] == 0
         code, _, said = run(capsys, "transform", model, other, "-o", tmp_path / "z.npy")
         assert code == 2, choice
         assert "another codebook" in said
         assert "--like" in said
-        code, _, said = run(capsys, "fit", other, "--from", model, "-o", tmp_path / "n", "--max-iter", 0)
+        code, _, said = run(capsys, "fit", other, "--from", model, "-o", tmp_path / "n", "--set", "max_iter=0")
         assert code == 2
         assert "another codebook" in said
     assert run(capsys, "transform", model, tmp_path / "a.npz", "-o", tmp_path / "z.npy")[0] == 0
@@ -221,9 +244,11 @@ def test_a_model_refuses_rows_that_were_made_in_another_way(pictures, tmp_path, 
 def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     learned, out = tmp_path / "f", tmp_path / "rows.npz"
     assert run(capsys, "features", pictures, "-o", out, *TINY, "--save", learned)[0] == 0
-    code, _, said = run(capsys, "features", pictures, "-o", out, "--like", learned, "--words", 16, "--save", learned)
+    code, _, said = run(
+        capsys, "features", pictures, "-o", out, "--like", learned, "--set", "n_words=16", "--save", learned
+    )
     assert code == 2
-    assert "--words, --save: what --like names is already learned" in said
+    assert "--set, --save: what --like names is already learned" in said
     for name in ("--like", "--save"):
         code, _, said = run(capsys, "features", pictures, "-o", out, name, out)
         assert code == 2
@@ -233,11 +258,11 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
     assert "is a folder; --like names a file" in said
     code, _, said = run(capsys, "features", out, "-o", tmp_path / "b.npz")
     assert code == 2
-    assert "is neither a folder nor an image" in said
+    assert "is neither a folder nor a picture" in said
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "missing")
     assert code == 2
     assert "There is no model file" in said
-    assert run(capsys, "fit", out, "-o", tmp_path / "m", "--n-atoms", 9, "--max-iter", 0)[0] == 0
+    assert run(capsys, "fit", out, "-o", tmp_path / "m", "--set", "n_atoms=9", "max_iter=0")[0] == 0
     code, _, said = run(capsys, "features", pictures, "-o", out, "--like", tmp_path / "m")
     assert code == 2
     assert "was not written by sparlow features --save" in said
@@ -247,19 +272,19 @@ def test_what_was_learned_is_not_learned_again(pictures, tmp_path, capsys):
 
 
 def test_few_words_are_enough(pictures, tmp_path, capsys):
-    code, told, said = run(capsys, "features", pictures, "-o", tmp_path / "r.npz", "--words", 4, "--jobs", 1)
+    code, told, said = run(capsys, "features", pictures, "-o", tmp_path / "r.npz", "--set", "n_words=4", "--jobs", 1)
     assert (code, said) == (0, "")
     assert told["n_samples"] == 15
 
 
 def test_ctrl_c_while_rows_are_written_loses_none(pictures, tmp_path, capsys, monkeypatch):
-    write = features.write_npz
+    write = features.write
 
     def interrupted(path, arrays):
         signal.raise_signal(signal.SIGINT)
         write(path, arrays)
 
-    monkeypatch.setattr(features, "write_npz", interrupted)
+    monkeypatch.setattr(features, "write", interrupted)
     words = ["features", pictures, "-o", tmp_path / "r.npz", "--save", tmp_path / "f", *TINY]
     assert main([*map(str, words)]) == 130
     assert "what was learned is saved first" in capsys.readouterr().err

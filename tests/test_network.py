@@ -292,7 +292,7 @@ def folder(tmp_path):
 
 def test_the_command_learns_from_vectors_and_predicts_without_the_network(folder, capsys):
     model, network_file = folder / "m.sparlow", folder / "tiny.onnx"
-    words = ("--network", network_file, "--max-iter", 0, "--n-atoms", 6)
+    words = ("--network", network_file, "--set", "max_iter=0", "n_atoms=6")
     code, told, said = run(capsys, "fit", folder / "old", "-o", model, *words)
     assert (code, told["n_features"]) == (0, WIDTH)
     assert "left out" not in said  # colours are used
@@ -307,7 +307,7 @@ def test_the_command_learns_from_vectors_and_predicts_without_the_network(folder
 
 
 def test_rows_of_a_network_are_kept_and_made_again_by_what_was_saved(folder, capsys):
-    words = ("--network", folder / "tiny.onnx", "--save", folder / "tiny.features", "--components", 0)
+    words = ("--network", folder / "tiny.onnx", "--save", folder / "tiny.features", "--set", "n_components=0")
     code, told, _ = run(capsys, "features", folder / "old", "-o", folder / "rows.npz", *words)
     assert (code, told["width"]) == (0, WIDTH)
     (folder / "tiny.onnx").unlink()
@@ -322,7 +322,7 @@ def test_rows_of_a_network_are_kept_and_made_again_by_what_was_saved(folder, cap
     ("words", "message"),
     [
         (["--size", "8x8"], "--network takes pictures as they are"),
-        (["--patches"], "not allowed with argument"),
+        (["--pictures", "patches"], "not allowed with argument"),
         (["--from", "m.sparlow"], "There is no model file"),
     ],
 )

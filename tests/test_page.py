@@ -16,10 +16,11 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from sparlow import SparLow, load
 from sparlow.app import main
-from sparlow.app.dataset import Dataset
+from sparlow.app.dataset import Dataset, ReadOptions
 from sparlow.app.page import Section, document, figure, packing, report, table
 from sparlow.app.page.document import confusion, curve
-from sparlow.evaluation import Judgement, compare
+from sparlow.app.pictures import look_at
+from sparlow.evaluation import Judgement, compare, rivals
 from sparlow.models import ModelFile, save
 from sparlow.solvers import EarlyStopping
 from sparlow.views import Patches
@@ -150,7 +151,7 @@ def test_page_loads_silently_and_draws(browser, page):
     assert len(browser.find_elements(By.CSS_SELECTOR, "#atomsheet canvas")) == 30
     assert len(browser.find_elements(By.CSS_SELECTOR, "#factorsheet canvas")) == 9
     assert grey_levels(browser, "#atomsheet canvas") > 5
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#rivals tbody tr")) == 4
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#rivals tbody tr")) == 1 + len(rivals())
     assert_silent(browser)
 
 
@@ -365,12 +366,12 @@ def test_report_command(held, tmp_path, browser, capsys):
     nearest = KNeighborsClassifier(1).fit(held.model.embedding_, Y)
     expected = nearest.score(held.model.transform(DIGITS.data[240:400]), DIGITS.target[240:400])
     assert told["accuracy"]["LDA-SparLow"]["1NN"] == expected
-    assert len(told["accuracy"]) == 4
+    assert [*told["accuracy"]] == ["LDA-SparLow", *rivals()]
     assert open_plot(browser, tmp_path / "r.html").get_attribute("data-visible") == "160"
-    assert main([*words, "--no-rivals", "--classifiers", "1NN", "--test-fraction", "0.4"]) == 0
+    assert main([*words, "--classifiers", "1NN"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert list(told["accuracy"]) == ["LDA-SparLow"]
-    assert "96 of the samples and judged on the other 64" in told["protocol"]
+    assert [*told["accuracy"]] == ["LDA-SparLow", *rivals()]
+    assert "112 of the samples and judged on the other 48" in told["protocol"]
 
 
 @pytest.mark.slow
@@ -386,27 +387,23 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     for name, rows, classes in (("train", X, Y), ("test", new, labels), ("some", X[:200], Y[:200])):
         np.save(tmp_path / f"{name}.npy", rows)
         np.savetxt(tmp_path / f"{name}.txt", classes, fmt="%d")
-    assert run("fit", both, "--part", "train", "-o", model, "--n-atoms", 30, "--max-iter", 0)[0] == 0
-    few = ("--no-rivals", "--classifiers", "1NN", "-o", tmp_path / "page.html")
+    assert run("fit", both, "--part", "train", "-o", model, "--set", "n_atoms=30", "max_iter=0")[0] == 0
+    few = ("--classifiers", "1NN", "-o", tmp_path / "page.html")
     parts = ("report", model, both, "--part", "test", *few)
     files = ("report", model, tmp_path / "test.npy", "--labels", tmp_path / "test.txt", *few)
     learned = load(model)
     nearest = KNeighborsClassifier(1).fit(learned.embedding_, Y)
     own = learned.score(new, labels)
-    expected = {"LDA-SparLow": {"predict": own, "1NN": nearest.score(learned.transform(new), labels)}}
-    assert run(*parts, "--train", both) == (0, expected, "")
-    words = ("--train", tmp_path / "train.npy")
-    assert run(*files, *words, "--train-labels", tmp_path / "train.txt") == (0, expected, "")
-    some = ("--train", tmp_path / "some.npy", "--train-labels", tmp_path / "some.txt")
-    assert "learned from other samples (240 of" in run(*files, *some)[2]
-    code, _, said = run(*parts, "--train", both, "--train-part", "all")
-    assert (code, "TRAIN knows all samples of DATA" in said) == (2, True)
-    code, _, said = run(*files, *words)
-    assert (code, "--train-labels or --label-column" in said) == (2, True)
-    code, _, said = run(*parts, "--train-part", "all")
-    assert (code, "name it by --train" in said) == (2, True)
+    expected = {"predict": own, "1NN": nearest.score(learned.transform(new), labels)}
+    code, told, said = run(*parts, "--train", both)
+    assert (code, told["LDA-SparLow"], said) == (0, expected, "")
+    assert [*told] == ["LDA-SparLow", *rivals()]
+    code, told, said = run(*files, "--train", tmp_path / "train.npy")  # whose labels the model knows
+    assert (code, told["LDA-SparLow"], said) == (0, expected, "")
+    code, _, said = run(*files, "--train", tmp_path / "some.npy")
+    assert (code, "has no labels to learn from" in said) == (2, True)
     # without TRAIN the saved model is judged on what it has not seen, and one learned anew where it has seen DATA
-    assert run(*parts)[:2] == (0, expected)
+    assert run(*parts)[:2] == (0, {"LDA-SparLow": expected})
     assert "The saved model on the 60 samples" in (tmp_path / "page.html").read_text()
     assert run("report", model, both, "--part", "train", *few)[0] == 0
     assert "learned anew from 168 of the samples" in (tmp_path / "page.html").read_text()
@@ -486,7 +483,7 @@ def test_photographs_are_shown_in_colour(tmp_path):
         files.append(tmp_path / f"{place}.png")
         Image.new("RGB", (40, 20 + 30 * place), colour).save(files[-1])
     Image.fromarray(np.full((30, 30), 40000, np.uint16)).save(tmp_path / "deep.png")
-    found = packing.sprite_of_files([*files, tmp_path / "deep.png"])
+    found = packing.sprite_of_pictures(look_at([*files, tmp_path / "deep.png"], ReadOptions()).files)
     sheet = Image.open(io.BytesIO(base64.b64decode(found["sprite"].split(",")[1]))).convert("RGB")
     side = found["shape"][0]
     centres = [sheet.getpixel((k % 2 * side + side // 2, k // 2 * side + side // 2)) for k in range(4)]

@@ -466,10 +466,10 @@ def test_commands_read_and_write_large_files_in_parts(digits, tmp_path, monkeypa
     large = np.tile(np.array(data), (20, 1))  # 2.6 MB: large beside 2 MB of memory
     np.save("X.npy", large)
     np.save("y.npy", np.tile(y, 20))
-    options = ["--n-atoms", "30", "--max-iter", "1", "--no-early-stopping", "--jobs", "1"]
+    options = ["--set", "n_atoms=30", "max_iter=1", "early_stopping=False", "--jobs", "1"]
     read = []
     monkeypatch.setattr(Local, "take", lambda self, rows: read.append(len(rows)) or np.array(self.rows[rows]))
-    fit = ["fit", "X.npy", "--labels", "y.npy", "--memory", "2MB", "--checkpoint", "c.npz", "-o", "m.sparlow"]
+    fit = ["fit", "X.npy", "--labels", "y.npy", "--memory", "2MB", "--set", "checkpoint=c.npz", "-o", "m.sparlow"]
     assert main([*fit, *options]) == 0
     assert read
     assert pathlib.Path("c.npz").exists()

@@ -1,7 +1,6 @@
 """Folders of pictures: local codes of small ones, features of photographs, and both in one file."""
 
 import csv
-import functools
 import shutil
 import time
 
@@ -13,10 +12,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from sparlow import SparLow, load, save
-from sparlow.app import main
-from sparlow.app.commands import evaluate, fit
-from sparlow.app.photographs import Recipe, learn
-from sparlow.images import fisher_features, pyramid_features
+from sparlow.app import learning, main
+from sparlow.app.commands import evaluate
+from sparlow.app.dataset import ReadOptions
+from sparlow.app.pictures import learn, look_at, recipe
+from sparlow.images import fisher_features, pyramid_features, reading
 from sparlow.models import load_file
 from sparlow.views import Patches
 from tests import cases
@@ -24,7 +24,7 @@ from tests.test_cli import run
 
 DIGITS = load_digits()
 KINDS = ("across", "down", "slant")
-BRIEF = ["--jobs", "1", "--max-iter", "0"]
+BRIEF = ["--jobs", "1", "--set", "max_iter=0"]
 
 
 def draw(folder, seeds, side=64):
@@ -43,24 +43,34 @@ def photographs(tmp_path_factory):
     draw(path / "old", range(6))
     draw(path / "new", range(6, 9))
     with pytest.MonkeyPatch.context() as patch:
-        for command in (fit, evaluate):
-            patch.setattr(command, "Recipe", functools.partial(Recipe, words=4))
+        patch.setattr(learning, "recipe", lambda *given, **run: recipe(given[0], {"n_words": 4}, *given[2:], **run))
         assert main(["fit", str(path / "old"), "-o", str(path / "m.sparlow"), *BRIEF]) == 0
         yield path
 
 
 def test_seconds_are_those_of_features_and_model(photographs, tmp_path, capsys, monkeypatch):
-    def slow(*given, **options):
+    def slow(*given):
         time.sleep(0.7)
-        return learn(*given, **options)
+        return learn(*given)
 
-    for command in (fit, evaluate):
-        monkeypatch.setattr(command, "learn_features", slow)
-    code, told, _ = run(capsys, "fit", photographs / "old", "-o", tmp_path / "m", "--no-likeness", *BRIEF)
+    monkeypatch.setattr(learning, "learn_features", slow)
+    monkeypatch.setattr(evaluate, "learn_features", slow)
+    code, told, _ = run(capsys, "fit", photographs / "old", "-o", tmp_path / "m", *BRIEF)
     assert (code, told["seconds"] > 0.7) == (0, True)
-    words = ["--folds", "2", "--classifiers", "1NN", "--rivals", *BRIEF]
+    words = ["--folds", "2", "--classifiers", "1NN", *BRIEF]
     code, told, _ = run(capsys, "evaluate", photographs / "old", *words)
-    assert (code, [row["fit_seconds"] > 0.7 for row in told["methods"]]) == (0, [True] * 4)
+    assert (code, [row["fit_seconds"] > 0.7 for row in told["methods"]]) == (0, [True] * 5)
+
+
+def test_pictures_are_decoded_once(photographs, tmp_path, capsys, monkeypatch):
+    opened = []
+    real = reading.file_bytes
+    monkeypatch.setattr(reading, "file_bytes", lambda image: opened.append(str(image)) or real(image))
+    for words in (["fit", photographs / "old", "-o", tmp_path / "m", *BRIEF],
+                  ["report", photographs / "m.sparlow", photographs / "new", "-o", tmp_path / "r.html"]):  # fmt: skip
+        opened.clear()
+        assert run(capsys, *words)[0] == 0
+        assert len(opened) == len({*opened}) > 0
 
 
 def test_colours_that_are_left_out_are_spoken_of(tmp_path, capsys):
@@ -69,15 +79,33 @@ def test_colours_that_are_left_out_are_spoken_of(tmp_path, capsys):
         pixels = 15 * image[..., None] * tint[place % 2]
         (tmp_path / "p" / str(place % 2)).mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "p" / str(place % 2) / f"{place}.png")
-    expected = (
-        "sparlow: the colours of the pictures are left out: they are read in grey; in Python, Patches(shape=(8, 8, 3)) "
-        "keeps them\n"
-    )
-    words = ["--n-atoms", "8", "--whole", *BRIEF]
+    expected = "sparlow: the colours of the pictures are left out: they are read in grey\n"
+    words = ["--set", "n_atoms=8", "--pictures", "whole", *BRIEF]
     code, _, said = run(capsys, "fit", tmp_path / "p", "-o", tmp_path / "m", *words)
     assert (code, said) == (0, expected)
     assert run(capsys, "evaluate", tmp_path / "p", "--folds", "2", "--classifiers", "1NN", *words)[2] == expected
-    assert run(capsys, "predict", tmp_path / "m", tmp_path / "p")[2] == ""  # said once, by what learns
+    said = run(capsys, "predict", tmp_path / "m", tmp_path / "p")[2]
+    assert "colours" not in said  # said once, by what learns
+
+
+def test_patches_keep_colours(tmp_path, capsys):
+    """Classes of equal grey values that differ in colour alone."""
+    rng = np.random.default_rng(0)
+    for place in range(30):
+        pixels = rng.integers(0, 40, (12, 12, 3)) + np.array([[100, 0, 15], [0, 51, 15]])[place % 2]
+        (tmp_path / "p" / "rg"[place % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "p" / "rg"[place % 2] / f"{place}.png")
+    words = ["--set", "n_atoms=8", *BRIEF]
+    code, _, said = run(capsys, "fit", tmp_path / "p", "-o", tmp_path / "m", *words)
+    assert (code, said) == (0, "")
+    held = load_file(tmp_path / "m")
+    assert (held.image_shape, held.model.views) == ((12, 12, 3), Patches(shape=(12, 12, 3)))
+    told = run(capsys, "predict", tmp_path / "m", tmp_path / "p")[1]
+    assert told["label"] == [name[0] for name in told["name"]]
+    assert run(capsys, "report", tmp_path / "m", tmp_path / "p", "-o", tmp_path / "r.html")[0] == 0
+    assert "12 × 12 pixels in colour" in (tmp_path / "r.html").read_text()
+    code, _, said = run(capsys, "fit", tmp_path / "p", "-o", tmp_path / "m", *words, "--grey")
+    assert (code, load_file(tmp_path / "m").image_shape, "read in grey, as asked" in said) == (0, (12, 12), True)
 
 
 def test_one_file_learns_from_photographs_and_labels_others(photographs, tmp_path, capsys):
@@ -103,8 +131,6 @@ def test_one_file_learns_from_photographs_and_labels_others(photographs, tmp_pat
     np.savez(tmp_path / "rows.npz", X=np.ones((2, 3)))
     code, _, said = run(capsys, "predict", model, tmp_path / "rows.npz")
     assert (code, "a folder of pictures or one was expected" in said) == (2, True)
-    code, _, said = run(capsys, "predict", model, photographs / "new", "--size", "32x32")
-    assert (code, "this model takes them as they are" in said) == (2, True)
 
 
 def test_every_command_takes_a_model_of_photographs(photographs, tmp_path, capsys):
@@ -158,7 +184,7 @@ def test_features_are_learned_anew_in_each_fold(photographs, tmp_path, capsys):
     assert (code, "features learned anew in each fold" in told["how"]) == (0, True)
     assert "the pictures differ in size: features are learned first" in said
     assert told["methods"][0]["accuracy"]["1NN"] > 0.8
-    made = ["-o", tmp_path / "rows.npz", "--words", 16, "--jobs", 1]
+    made = ["-o", tmp_path / "rows.npz", "--set", "n_words=16", "--jobs", 1]
     assert run(capsys, "features", photographs / "old", *made)[0] == 0
     code, told, _ = run(capsys, "evaluate", tmp_path / "rows.npz", *words)
     assert (code, "features learned from all of these pictures" in told["how"]) == (0, True)
@@ -174,26 +200,25 @@ def digits(tmp_path_factory):
         picture = Image.fromarray((15 * DIGITS.images[row]).astype(np.uint8))
         picture.save(path / "all" / str(DIGITS.target[row]) / f"{row}.png")
     np.savez(path / "rows.npz", X=DIGITS.data[rows], y=DIGITS.target[rows])
-    assert main(["fit", str(path / "all"), "-o", str(path / "m.sparlow"), "--n-atoms", "12", *BRIEF]) == 0
+    assert main(["fit", str(path / "all"), "-o", str(path / "m.sparlow"), "--set", "n_atoms=12", *BRIEF]) == 0
     return path
 
 
 def test_small_pictures_have_local_codes(digits, tmp_path, capsys):
     assert load(digits / "m.sparlow").views == Patches(shape=(8, 8))
-    words = ["-o", tmp_path / "m", "--n-atoms", 12, *BRIEF]
-    assert run(capsys, "fit", digits / "all", *words, "--whole")[0] == 0
+    words = ["-o", tmp_path / "m", "--set", "n_atoms=12", *BRIEF]
+    assert run(capsys, "fit", digits / "all", *words, "--pictures", "whole")[0] == 0
     assert load(tmp_path / "m").views is None
     assert run(capsys, "fit", digits / "rows.npz", *words)[0] == 0  # rows of unknown shape are no pictures
     assert load(tmp_path / "m").views is None
     assert run(capsys, "fit", digits / "rows.npz", *words, "--size", "8x8")[0] == 0
     assert load(tmp_path / "m").views == Patches(shape=(8, 8))
     for more, promised in (
-        (["--patches"], "--patches cuts pictures, but"),
-        (["--patches", "--shifts", 1, "--size", "8x8"], "--shifts is for whole pictures"),
-        (["--patches", "--whole"], "not allowed with argument"),
-        (["--photographs"], "is neither a folder nor an image"),
-        (["--photographs", "--size", "8x8"], "--photographs takes pictures as they are"),
-        (["--fill"], "--one-hot and --fill are for tables"),
+        (["--pictures", "patches"], "Patches are views of pictures, but"),
+        (["--set", "views=Shifts(1)"], "Shifts are views of pictures, but"),
+        (["--pictures", "photographs"], "is neither a folder nor a picture"),
+        (["--pictures", "photographs", "--size", "8x8"], "is neither a folder nor a picture"),
+        (["--fill"], "--fill: for tables"),
     ):
         code = main([*map(str, ["fit", digits / "rows.npz", *words, *more])])
         assert (code, promised in capsys.readouterr().err) == (2, True)
@@ -217,7 +242,7 @@ def test_every_command_takes_a_local_model(digits, tmp_path, capsys):
     code, told, _ = run(capsys, "predict", model, new)
     assert (code, told["label"]) == (0, [int(name.split("/")[0]) for name in told["name"]])
     assert run(capsys, "inspect", model)[0] == 0
-    assert run(capsys, "report", model, new, "-o", tmp_path / "r.html", "--classifiers", "1NN", "--no-rivals")[0] == 0
+    assert run(capsys, "report", model, new, "-o", tmp_path / "r.html", "--classifiers", "1NN")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "patches of the pictures" in page
     assert "how much it looks at each place" in page
@@ -233,12 +258,9 @@ def test_unlike_samples_get_no_label(digits, tmp_path, capsys):
     assert (code, told["rejected"] > 40, told["label"].count(None)) == (0, True, told["rejected"])
     assert run(capsys, "predict", model, tmp_path / "others.npy", "--reject", 0.05, "-o", tmp_path / "l.npy")[0] == 0
     assert np.sum(np.load(tmp_path / "l.npy") == -1) == told["rejected"]
-    code, told, said = run(capsys, "predict", model, digits / "all", "--reject", 0.05, "--nearest", 1)
-    assert (code, said, told["rejected"] < 12) == (0, "", True)
-    assert "nearest2" not in told
-    # without a measurement on held-out samples
-    words = ["-o", tmp_path / "m", "--n-atoms", 12, *BRIEF, "--no-likeness"]
-    assert run(capsys, "fit", digits / "all", *words)[0] == 0
+    code, told, said = run(capsys, "predict", model, digits / "all", "--reject", 0.05)
+    assert (code, told["rejected"] < 12) == (0, True)
+    save(load(model), tmp_path / "m")  # without a measurement on held-out samples
     code, _, said = run(capsys, "predict", tmp_path / "m", tmp_path / "others.npy", "--reject", 0.05)
     assert (code, "does not say how like held-out samples are" in said) == (0, True)
 
@@ -254,7 +276,7 @@ def test_explain_says_which_atoms_speak_for_a_class_and_where(digits, photograph
     assert (code, told["label"], told["against"]) == (0, 2, 0)
     assert main(["explain", str(model), str(one)]) == 0
     assert "rather than" in capsys.readouterr().out
-    words = ["fit", digits / "all", "-o", tmp_path / "w", "--whole", "--n-atoms", 12, *BRIEF, "--no-likeness"]
+    words = ["fit", digits / "all", "-o", tmp_path / "w", "--pictures", "whole", "--set", "n_atoms=12", *BRIEF]
     assert run(capsys, *words)[0] == 0
     code, told, _ = run(capsys, "explain", tmp_path / "w", one, "-o", tmp_path / "why.png")
     assert (code, told["label"], told["n_atoms"] > 0) == (0, 1, True)
@@ -270,17 +292,8 @@ def test_explain_says_which_atoms_speak_for_a_class_and_where(digits, photograph
         assert (code, promised in said) == (2, True), said
 
 
-def test_ctrl_c_while_likeness_is_measured_saves_the_model(digits, tmp_path, capsys, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fit, "held_out_unlikeness", interrupted)
-    assert main(["fit", str(digits / "all"), "-o", str(tmp_path / "m"), "--n-atoms", "12", *BRIEF]) == 130
-    assert "what was learned is saved first" in capsys.readouterr().err
-    assert "unlikeness" not in load_file(tmp_path / "m").data
-
-
-def test_commands_take_the_patches_of_the_library():
-    large = [(300, 200)] * 3
-    assert Recipe().patches(large) == tuple(fisher_features()["descriptors"].patch)
-    assert Recipe(coding="llc").patches(large) == tuple(pyramid_features(coding="llc")["descriptors"].patch)
+def test_commands_take_the_patches_of_the_library(tmp_path):
+    Image.new("L", (300, 200)).save(tmp_path / "a.png")
+    large = look_at([tmp_path / "a.png"], ReadOptions())
+    assert recipe(large, {})["descriptors"].patch == list(fisher_features()["descriptors"].patch)
+    assert recipe(large, {"coding": "llc"})["descriptors"].patch == list(pyramid_features()["descriptors"].patch)

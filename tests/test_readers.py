@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from sparlow.app.dataset import DataError, ReadOptions, tidy_labels
-from sparlow.app.readers import read, read_mixed
+from sparlow.app.readers import read
+from sparlow.app.tables import encoder
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((9, 6)), 3)
@@ -68,17 +69,17 @@ def test_tables(labels, suffix, tmp_path):
         frame(labels).to_parquet(path)
     else:
         frame(labels).to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
-    found = read(path, ReadOptions(label_column="species"))
+    found = read(path, ReadOptions(labels="species"))
     np.testing.assert_array_equal(found.X, X)
     assert found.y.tolist() == labels.tolist()
     assert found.feature_names == ("f0", "f1", "f2", "f3", "f4", "f5")
-    assert read(path, ReadOptions(label_column="2")).y.tolist() == labels.tolist()
-    turned = read(path, ReadOptions(label_column="species", columns=("f5", "f1")))
+    assert read(path, ReadOptions(labels="2")).y.tolist() == labels.tolist()
+    turned = read(path, ReadOptions(labels="species", columns=("f5", "f1")))
     np.testing.assert_array_equal(turned.X, X[:, [5, 1]])
     with pytest.raises(DataError, match=r"lacks columns.*f9"):
-        read(path, ReadOptions(label_column="species", columns=("f9",)))
+        read(path, ReadOptions(labels="species", columns=("f9",)))
     with pytest.raises(DataError, match=r"no column 'colour'.*f0"):
-        read(path, ReadOptions(label_column="colour"))
+        read(path, ReadOptions(labels="colour"))
 
 
 def test_labels_are_found_where_they_usually_are(tmp_path):
@@ -95,9 +96,7 @@ def test_labels_are_found_where_they_usually_are(tmp_path):
     numbers = pd.DataFrame(X, columns=range(6))
     numbers["y"] = Y
     numbers.to_csv(path, index=False)  # a header of numbers and one word
-    assert read(path, ReadOptions(label_column="y")).y.tolist() == Y.tolist()
-    assert read(path, ReadOptions(header=True)).y.tolist() == Y.tolist()
-    assert len(read(path, ReadOptions(label_column="-1", header=False)).X) == 10
+    assert read(path, ReadOptions(labels="y")).y.tolist() == Y.tolist()
 
 
 def test_headers_as_pandas_writes_them(tmp_path):
@@ -107,7 +106,7 @@ def test_headers_as_pandas_writes_them(tmp_path):
         table[name] = labels
         for index in (False, True):
             table.to_csv(path, index=index)
-            found = read(path, ReadOptions(label_column="-1"))
+            found = read(path, ReadOptions(labels="-1"))
             np.testing.assert_array_equal(found.X, X)
             assert found.y.tolist() == labels.tolist()
             assert found.feature_names == tuple("012345")
@@ -118,8 +117,8 @@ def test_headers_as_pandas_writes_them(tmp_path):
     path.write_text("1,2,ant\n3,4,bee\n")  # a word above words names nothing
     assert read(path).y.tolist() == ["ant", "bee"]
     path.write_text(",2,3\n1,4,5\n")  # nor does an empty cell
-    with pytest.raises(DataError, match="line 1: the value in column 0 is missing"):
-        read(path, ReadOptions(label_column="1"))
+    with pytest.raises(DataError, match="line 1: the value in column '0' is missing"):
+        read(path, ReadOptions(labels="1"))
 
 
 def test_columns_need_names_of_their_own(tmp_path):
@@ -137,7 +136,7 @@ def test_columns_need_names_of_their_own(tmp_path):
     assert read(path, ReadOptions(columns=("", "p"))).X.tolist() == [[2, 1], [4, 3]]
     path.write_text("5,0,0\n3,0,7\n")  # no header: values repeat
     for column, labels in (("0", [5, 3]), ("2", [0, 7]), ("-1", [0, 7])):
-        found = read(path, ReadOptions(label_column=column))
+        found = read(path, ReadOptions(labels=column))
         assert (found.y.tolist(), found.feature_names) == (labels, None)
 
 
@@ -148,7 +147,7 @@ def test_missing_values_are_named_by_their_line(tmp_path):
         DataError, match=r"line 4: the value in column 'b' is missing\. In all: 'b' \(1 of 2\)"
     ) as caught:
         read(path)
-    assert "--label-column" not in str(caught.value)
+    assert "--labels" not in str(caught.value)
     path.write_text("a,b,label\n1,2,0\n\n3,x,1\n")
     with pytest.raises(
         DataError,
@@ -156,9 +155,9 @@ def test_missing_values_are_named_by_their_line(tmp_path):
     ):
         read(path)
     path.write_text("a,b\n1,2\n3,\n")  # a column of numbers is not labels for want of one
-    with pytest.raises(DataError, match=r"line 3: the value in column 'b' is missing.*--label-column b"):
+    with pytest.raises(DataError, match=r"line 3: the value in column 'b' is missing.*--labels b"):
         read(path)
-    assert read(path, ReadOptions(label_column="b")).y.tolist() == [2, -1]
+    assert read(path, ReadOptions(labels="b")).y.tolist() == [2, -1]
     pd.DataFrame({"a": ["1", ""], "label": [0, 1]}).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"row 1 \(from 0\): the value in column 'a' is missing"):
         read(tmp_path / "a.parquet")
@@ -242,7 +241,7 @@ def test_squeezed_and_large_images_are_spoken_of(tmp_path):
     with pytest.warns(UserWarning, match="were squeezed"):
         read(tmp_path / "small", ReadOptions(size=(4, 4)))
     make_folder(tmp_path / "large", size=(200, 150))
-    with pytest.warns(UserWarning, match="30000 numbers each.*sparlow features"):
+    with pytest.warns(UserWarning, match="30000 numbers each.*--pictures photographs"):
         read(tmp_path / "large")
 
 
@@ -281,7 +280,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
             read(path, ReadOptions(**how))
 
     refuse("no file or folder", tmp_path / "nothing")
-    refuse("holds no images", tmp_path)
+    refuse("holds no pictures", tmp_path)
     for name in ("a.npz", "a.npy", "a.parquet"):
         (tmp_path / name).write_bytes(b"nonsense")
         refuse("cannot be read as a", tmp_path / name)
@@ -292,16 +291,18 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n")
     refuse("no samples", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3\n")
-    refuse("line 3 has 1 cells", tmp_path / "a.csv")
+    refuse("line 3: the value in column 'b' is missing", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,q\n3,y,r\n")
-    refuse(r"'b' has 'x'.*--label-column b", tmp_path / "a.csv")
+    refuse(r"'b' has 'x'.*--labels b", tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,nan\n")
+    refuse("line 3: the value in column 'b' is missing", tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,inf\n")
     refuse(r"sample 1 \(from 0\) has a missing or infinite value in column 'b'", tmp_path / "a.csv")
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "l.txt").write_text("1\n2\n")
     refuse("2 labels for 9 samples", tmp_path / "a.npy", labels=tmp_path / "l.txt")
     refuse("no file of labels", tmp_path / "a.npy", labels=tmp_path / "m.txt")
-    refuse("no image of 5x5", tmp_path / "a.npy", size=(5, 5))
+    refuse("no picture of 5x5", tmp_path / "a.npy", size=(5, 5))
     np.save(tmp_path / "a.npy", X.reshape(9, 2, 3))
     refuse("leave --size out", tmp_path / "a.npy", size=(3, 2))
     np.save(tmp_path / "a.npy", X[0])
@@ -358,7 +359,7 @@ def test_a_column_of_names_is_no_number_and_no_label(tmp_path):
     found = read(path)
     assert (found.names, found.y.tolist()) == (("ant.png", "bee.png"), ["small", "big"])
     path.write_text("name,z1\nant.png,1\nbee.png,3\n")
-    assert read(path, ReadOptions(label_column="name")).y.tolist() == ["ant.png", "bee.png"]
+    assert read(path, ReadOptions(labels="name")).y.tolist() == ["ant.png", "bee.png"]
     path.write_text("name,z1\n5,1\n6,3\n")  # numbers are a column like others
     assert read(path).feature_names == ("name", "z1")
 
@@ -407,13 +408,13 @@ def test_dates_are_no_numbers_no_labels_and_no_words_to_encode(day, tmp_path):
         read(path)
     for how in (ReadOptions(one_hot=()), ReadOptions(one_hot=(), fill=True), ReadOptions(fill=True)):
         with pytest.raises(DataError, match=re.escape(said)):
-            read_mixed(path, how)
+            read(path, how)
     assert read(path, ReadOptions(drop=("date",))).feature_names == ("a",)
-    assert read(path, ReadOptions(label_column="date")).y.tolist() == dates
-    assert read_mixed(path, ReadOptions(one_hot=("date",)))[0].words == ("date",)  # whoever names it may have it
+    assert read(path, ReadOptions(labels="date")).y.tolist() == dates
+    assert list(read(path, ReadOptions(one_hot=("date",))).frame["date"]) == dates  # whoever names it may have it
     path.write_text(path.read_text() + "7,\n8,soon\n")
     with pytest.raises(DataError, match=f"'{dates[0]}', which is not a number; --one-hot date"):
-        read_mixed(path, ReadOptions(label_column="a", fill=True))
+        read(path, ReadOptions(labels="a", fill=True))
 
 
 def test_dates_of_parquet_files_are_no_numbers(tmp_path):
@@ -422,12 +423,12 @@ def test_dates_of_parquet_files_are_no_numbers(tmp_path):
     pandas.DataFrame({"a": [1.0, 2.0, 3.0], "day": days, "label": [0, 1, 0]}).to_parquet(tmp_path / "t.parquet")
     for reading in (
         lambda: read(tmp_path / "t.parquet"),
-        lambda: read_mixed(tmp_path / "t.parquet", ReadOptions(fill=True)),
+        lambda: read(tmp_path / "t.parquet", ReadOptions(fill=True)),
     ):
         with pytest.raises(DataError, match=r"row 0 .* column 'day' has '2024-01-01.*', a date: --drop day"):
             reading()
-    mixture, found = read_mixed(tmp_path / "t.parquet", ReadOptions(one_hot=("day",)))
-    assert mixture.encoder(False).fit_transform(mixture.frame).shape == (3, 3)
+    found = read(tmp_path / "t.parquet", ReadOptions(one_hot=("day",)))
+    assert encoder(found.frame, False).fit_transform(found.frame).shape == (3, 3)
     assert found.y.tolist() == [0, 1, 0]
 
 
@@ -490,4 +491,7 @@ def test_pictures_of_true_and_false_are_read(tmp_path):
     np.save(tmp_path / "colours.npy", values)
     np.save(tmp_path / "grey.npy", np.repeat(values[..., :1], 3, axis=-1))
     assert read(tmp_path / "colours.npy", ReadOptions()).coloured
+    kept = read(tmp_path / "colours.npy", ReadOptions(colours=True))
+    assert (kept.shape, kept.coloured) == ((4, 4, 3), False)
+    np.testing.assert_array_equal(kept.X, values.reshape(6, -1))
     assert not read(tmp_path / "grey.npy", ReadOptions()).coloured

@@ -90,9 +90,6 @@ MISSING = {
     "cli": ("skops", "from sparlow import TraceQuotient, save; save(TraceQuotient().fit(X, y), 'm.sparlow')"),
     "images": ("PIL", "from sparlow.images import read_gray; read_gray('a.png')"),
     "parquet": ("pyarrow", "from sparlow.app.readers import read; open('a.parquet', 'w').close(); read('a.parquet')"),
-    "tables": ("pandas", "from sparlow.app.tables import frame_of; from sparlow.app.readers import ReadOptions; "
-               "import pathlib; pathlib.Path('a.csv').write_text('a,b\\n1,x\\n'); "
-               "frame_of(pathlib.Path('a.csv'), ReadOptions(), ['a', 'b'])"),
     "distributed": ("dask", "from sparlow import distributed"),
     "networks": ("onnxruntime", "from sparlow.images import Network; Network('a.onnx').fit([])"),
     "graphs": ("pynndescent", "import warnings; from sparlow.neighbours import _descent\n"

@@ -160,3 +160,15 @@ def test_pages_fit_a_phone(site, browser):
             assert browser.execute_script("return parseFloat(getComputedStyle(document.body).fontSize)") >= 14
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_code_is_not_cut_on_a_laptop(site, browser):
+    laptop = {"width": 1366, "height": 768, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", laptop)
+    cut = "return [...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth).length"
+    try:
+        for name in ("index", "first_fit", "large_data", "coding", "serving", "add_a_criterion"):
+            open_page(browser, site / f"{name}.html")
+            assert browser.execute_script(cut) == 0, name
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

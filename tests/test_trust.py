@@ -46,7 +46,7 @@ from tests import cases
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:150], DIGITS.target[:150]
-SMALL = ["--whole", "--n-atoms", "20", "--max-iter", "1", "--jobs", "1"]
+SMALL = ["--pictures", "whole", "--set", "n_atoms=20", "max_iter=1", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,19 @@ WRITERS = {
     "transform codes": ["transform", "{model}", "{data}", "--codes", "-o", "{out}.npz"],
     "predict csv": ["predict", "{model}", "{data}", "-o", "{out}.csv"],
     "predict npy": ["predict", "{model}", "{data}", "-o", "{out}.npy"],
-    "report": ["report", "{model}", "{data}", "-o", "{out}.html", "--no-rivals", "--classifiers", "1NN"],
-    "features": ["features", "{folder}", "-o", "{out}.npz", "--words", "8", "--components", "0", "--jobs", "1"],
+    "report": ["report", "{model}", "{data}", "-o", "{out}.html", "--classifiers", "1NN"],
+    "features": [
+        "features",
+        "{folder}",
+        "-o",
+        "{out}.npz",
+        "--set",
+        "n_words=8",
+        "--set",
+        "n_components=0",
+        "--jobs",
+        "1",
+    ],
 }
 
 
@@ -214,7 +225,18 @@ def test_a_second_ctrl_c_loses_nothing(place, tmp_path, capsys, monkeypatch):
             pass
 
     monkeypatch.setattr(fit_command, "learn_with_progress", first)
-    words = ["--n-atoms", "20", "--max-iter", "50", "--jobs", "1", "--no-early-stopping", "--embedding", "orthonormal"]
+    words = [
+        "--set",
+        "n_atoms=20",
+        "--set",
+        "max_iter=50",
+        "--jobs",
+        "1",
+        "--set",
+        "early_stopping=False",
+        "--set",
+        "embedding=orthonormal",
+    ]
     assert main(["fit", str(place / "data.npz"), "-o", str(tmp_path / "m.sparlow"), *words]) == 130
     model = load(tmp_path / "m.sparlow")
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 1)
@@ -339,18 +361,17 @@ def test_no_cell_is_a_formula(tmp_path):
     names = ["=cmd()", "+x", "-y", "@z", "plain"]
     np.savez(tmp_path / "d.npz", X=X[:100], y=np.array(names)[Y[:100] % 5], names=np.array(names * 20))
     assert main(["fit", str(tmp_path / "d.npz"), "-o", str(tmp_path / "m"), *SMALL]) == 0
-    for raw in ([], ["--raw"]):
-        for command in ("transform", "predict"):
-            out = tmp_path / f"{command}.csv"
-            assert main([command, str(tmp_path / "m"), str(tmp_path / "d.npz"), "-o", str(out), *raw]) == 0
-            lines = out.read_text().splitlines()
-            assert lines[1].startswith("=cmd()," if raw else "'=cmd(),")
-            assert any(line.startswith(("-y,", '"-y') if raw else "'-y,") for line in lines)
-            if command == "transform":
-                assert isinstance(float(lines[1].split(",")[-1]), float)
-                again = read(out)
-                assert again.names[:5] == tuple(names)
-                assert set(again.y.tolist()) == set(names)
+    for command in ("transform", "predict"):
+        out = tmp_path / f"{command}.csv"
+        assert main([command, str(tmp_path / "m"), str(tmp_path / "d.npz"), "-o", str(out)]) == 0
+        lines = out.read_text().splitlines()
+        assert lines[1].startswith("'=cmd(),")
+        assert any(line.startswith("'-y,") for line in lines)
+        if command == "transform":
+            assert isinstance(float(lines[1].split(",")[-1]), float)
+            again = read(out)
+            assert again.names[:5] == tuple(names)
+            assert set(again.y.tolist()) == set(names)
 
 
 @pytest.mark.slow
@@ -370,8 +391,8 @@ def test_names_that_are_no_utf8_do_not_fail_after_the_work(tmp_path, capsysbinar
     for ending in ("csv", "npz", "parquet"):
         assert main(["transform", model, data, "-o", str(tmp_path / f"z.{ending}")]) == 0
     assert rb"caf\xe9/x\xff0.png" in (tmp_path / "z.csv").read_bytes()
-    assert main(["report", model, data, "-o", str(tmp_path / "r.html"), "--no-rivals", "--classifiers", "1NN"]) == 0
-    words = ["--words", "8", "--components", "0", "--jobs", "1"]
+    assert main(["report", model, data, "-o", str(tmp_path / "r.html"), "--classifiers", "1NN"]) == 0
+    words = ["--set", "n_words=8", "n_components=0", "--jobs", "1"]
     assert main(["features", data, "-o", str(tmp_path / "f.npz"), *words]) == 0
     with np.load(tmp_path / "f.npz") as file:
         assert file["names"][0] == r"caf\xe9/x\xff0.png"
@@ -655,7 +676,7 @@ def test_pipelines_of_usual_steps_are_loaded(classifier, tmp_path):
 
 def every_command(model, data, folder, more=()):
     """Run what takes a saved model; return the labels that it gives."""
-    report = ["--no-rivals", "--classifiers", "1NN"]
+    report = ["--classifiers", "1NN"]
     assert main(["inspect", str(model)]) == 0
     assert main(["transform", str(model), str(data), "-o", str(folder / "z.npy"), *more]) == 0
     assert main(["transform", str(model), str(data), "--codes", "-o", str(folder / "c.npz"), *more]) == 0

@@ -574,32 +574,30 @@ def test_check_estimator_with_views():
 def test_command_line_learns_with_views_and_refuses_rows_that_are_no_pictures(tmp_path, capsys):
     np.savez(tmp_path / "digits.npz", images=X.reshape(-1, 8, 8), labels=Y)
     out = str(tmp_path / "m.sparlow")
-    words = ["fit", str(tmp_path / "digits.npz"), "--shifts", "1", "--n-atoms", "60", "--max-iter", "1", "-o", out]
+    words = ["fit", str(tmp_path / "digits.npz"), "--set", "views=Shifts(1)", "n_atoms=60", "max_iter=1", "-o", out]
     assert main(words) == 0
     assert load(out).views == Shifts(1, (8, 8))
     np.savez(tmp_path / "rows.npz", X=X[:, :60], y=Y)
     assert main(["fit", str(tmp_path / "rows.npz"), *words[2:]]) == 2
-    assert "--shifts moves pictures" in capsys.readouterr().err
-    assert main([*words[:3], "8", *words[4:]]) == 2
+    assert "Shifts are views of pictures" in capsys.readouterr().err
+    assert main([*words[:3], "views=Shifts(8)", *words[4:]]) == 2
     assert "out of sight" in capsys.readouterr().err
     table = "a,b,label\n" + "\n".join(f"{i},{i % 3},{i % 2}" for i in range(20))
     (tmp_path / "table.csv").write_text(table)
     assert main(["fit", str(tmp_path / "table.csv"), *words[2:]]) == 2
     assert "--size" in capsys.readouterr().err
-
-
-def test_command_line_says_where_views_of_a_saved_model_are_left_or_asked_for_anew(tmp_path, capsys):
-    data, out = str(tmp_path / "digits.npz"), str(tmp_path / "m.sparlow")
-    np.savez(data, images=X.reshape(-1, 8, 8), labels=Y)
-    few = ["--n-atoms", "60", "--max-iter", "1"]
-    assert main(["fit", data, "--shifts", "1", *few, "-o", out]) == 0
-    assert main(["evaluate", out, data, "--shifts", "1"]) == 2
-    assert "--shifts goes without MODEL" in capsys.readouterr().err
-    again = ["fit", data, "--from", out, "--max-iter", "1", "-o", str(tmp_path / "n.sparlow")]
-    for words in (again, [*again, "--shifts", "1"]):  # the views of the model it starts from
-        assert main(words) == 0
-        assert "views=" not in capsys.readouterr().err
-        assert load(tmp_path / "n.sparlow").views == Shifts(1, (8, 8))
+    again = [
+        "fit",
+        str(tmp_path / "digits.npz"),
+        "--from",
+        out,
+        "-o",
+        str(tmp_path / "n.sparlow"),
+        "--set",
+        "max_iter=1",
+    ]
+    assert main(again) == 0
+    assert load(tmp_path / "n.sparlow").views == Shifts(1, (8, 8))  # of the model it starts from
 
 
 def test_the_page_says_that_codes_are_means(tmp_path):

@@ -1,17 +1,23 @@
-"""What docs/zoo.md says of the zoo is what its rows say."""
+"""What the page of the zoo says is what its rows say."""
+
+import json
 
 import numpy as np
 import pytest
 
-from benchmarks import zoo_tables
+from benchmarks import accuracy, zoo_tables
 from benchmarks.zoo_sets import SETS
 from tests import cases
 
 
-@pytest.mark.parametrize("name", zoo_tables.TABLES)
-def test_the_page_shows_what_the_command_prints(name):
-    page = (cases.ROOT / "docs" / "zoo.md").read_text()
-    assert zoo_tables.printed(name) in page
+def test_the_page_is_that_of_the_rows():
+    page = (cases.ROOT / "docs" / "evidence" / "zoo.md").read_text()
+    assert page == zoo_tables.whole_page(), "python -m benchmarks.zoo --page"
+
+
+def test_the_page_of_results_is_that_of_the_rows():
+    page = (cases.ROOT / "docs" / "evidence" / "results.md").read_text()
+    assert page == accuracy.whole_page(json.loads(accuracy.RESULTS.read_text())), "python -m benchmarks.accuracy --page"
 
 
 @pytest.mark.parametrize("file", dict.fromkeys(file for file, _ in zoo_tables.TABLES.values()))

@@ -29,7 +29,7 @@ print(f"{100 * model.score(X_test, y_test):.1f} % classified correctly")
 # %%
 # Each component separates other digits. Two of them do not show all ten classes, but
 # nine do.
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.9), layout="constrained")
 plots.embedding(Z[:, :2], y_test, legend=False, ax=axes[0])
 axes[0].set(title="test images", xlabel="component 1", ylabel="component 2")
 plots.embedding(Z[:, 2:4], y_test, ax=axes[1])

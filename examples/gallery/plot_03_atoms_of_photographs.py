@@ -37,7 +37,8 @@ learner = DictionaryLearner(
 order = np.argsort(
     -np.asarray(abs(learner.transform(patches)).sum(axis=0)).ravel()
 )  # most used first
-plots.images(learner.dictionary_[order], (10, 10), columns=20)
+ax = plots.images(learner.dictionary_[order], (10, 10), columns=15)
+ax.set_title("120 atoms: edges, spots and stripes", fontsize=14)
 
 # %%
 # Few atoms explain a patch: here are a patch, its reconstruction, and the atoms that it

@@ -46,6 +46,7 @@ for name, share in shares.items():
     ax.plot(counts, share, "o-", label=name)
 ax.set(xlabel="labelled images of each digit", xscale="log")
 ax.set_ylabel("test images classified correctly, %")
+ax.set_title("Images without labels help most where labels are few")
 ax.set_xticks(counts, [str(count) for count in counts])
 ax.minorticks_off()
 ax.grid(alpha=0.3)

@@ -27,7 +27,7 @@ bars = (np.exp(-((across / 0.2) ** 2)) + rng.normal(0, 0.2, across.shape)).resha
     900, 144
 )
 T = np.column_stack([np.cos(2 * angles), np.sin(2 * angles)])
-plots.images(bars[:20], (12, 12), columns=10)
+plots.images(bars[:20], (12, 12), columns=10).set_title("bars of any angle")
 
 # %%
 # A bar that turns is not a linear change of its pixels. Codes follow it more closely

@@ -23,7 +23,8 @@ labels = (rng.random((1200, 8)) < 0.3).astype(int)
 labels[labels.sum(axis=1) == 0, 0] = 1
 X = np.minimum(labels @ BARS.reshape(8, 64), 1.5) + rng.normal(0, 0.5, size=(1200, 64))
 X_train, X_test, T_train, T_test = X[:600], X[600:], labels[:600], labels[600:]
-plots.images(X_train[:20], (8, 8), columns=10)
+ax = plots.images(X_train[:20], (8, 8), columns=10)
+ax.set_title("each picture holds several bars", fontsize=14)
 
 # %%
 # Labels are the columns of a matrix of zeros and ones. The prediction of a label is a

@@ -55,10 +55,11 @@ model = SparLow("lda", max_iter=0, random_state=0, n_jobs=-1).fit(X_train, y_tra
 lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X_train, y_train)
 for name, fitted in (("SparLow", model), ("LDA with shrinkage", lda)):
     print(f"{name}: {100 * fitted.score(X_test, y_test):.1f} %")
-plots.embedding(
+ax = plots.embedding(
     model.transform(X_test)[:, :2],
     y_test,
     names=[f"substance {kind}" for kind in range(4)],
 )
+ax.set_title("new spectra by two of three numbers")
 # sphinx_gallery_thumbnail_number = 2
 plt.show()

@@ -55,7 +55,7 @@ X_train, X_test, y_train, y_test = train_test_split(
 )
 alike = (3, 5, 8, 9)
 shown = np.where(np.isin(y_test, alike), y_test, -1)  # the others are drawn in grey
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.9), layout="constrained")
 for ax, criterion in zip(
     axes, (LDA(), CostlyPairs(tuple(combinations(alike, 2)))), strict=True
 ):
@@ -64,8 +64,6 @@ for ax, criterion in zip(
     ).fit(X_train, y_train)
     share = model.score(X_test[shown >= 0], y_test[shown >= 0])
     plots.embedding(model.transform(X_test)[:, :2], shown, legend=ax is axes[1], ax=ax)
-    ax.set_title(
-        f"{type(criterion).__name__}: {100 * share:.0f} % of 3, 5, 8 and 9 right"
-    )
+    ax.set_title(f"{type(criterion).__name__}: {100 * share:.0f} % of 3, 5, 8, 9")
 axes[1].get_legend().get_texts()[0].set_text("others")
 plt.show()

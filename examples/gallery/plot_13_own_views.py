@@ -40,7 +40,8 @@ X_train, X_test, y_train, y_test = train_test_split(
     X, y, test_size=0.5, random_state=0, stratify=y
 )
 mirrored = X_test.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
-plots.images(np.vstack([X_test[:10], mirrored[:10]]), (8, 8), columns=10)
+ax = plots.images(np.vstack([X_test[:10], mirrored[:10]]), (8, 8), columns=10)
+ax.set_title("test images, and the same mirrored")
 
 # %%
 # Without the views, mirrored images are a surprise. With them, both kinds have the same
@@ -61,6 +62,7 @@ for k, name in enumerate(("test images", "mirrored test images")):
     ax.bar_label(bars, fmt="%.0f")
 ax.set_xticks([0.2, 1.2], list(models))
 ax.set(ylabel="classified correctly, %", ylim=(0, 130))
+ax.set_title("Mirrored images need the views")
 ax.legend(frameon=False, ncols=2, loc="upper left")
 # sphinx_gallery_thumbnail_number = 2
 plt.show()

@@ -49,10 +49,10 @@ class DictionaryCoder(ABC):
 
 
 class SoftThreshold(DictionaryCoder):
-    """Code samples by one product and a threshold: φⱼ = sign(zⱼ) max(|zⱼ| − λ, 0), z = Dx.
+    """Code samples by one product and a threshold.
 
-    It is what the ℓ₁ code is for orthonormal atoms. For others it neglects what atoms have in common, at the cost of
-    one product.
+    With z = Dx the codes are sign(z) max(abs(z) − λ, 0), entry by entry. For orthonormal atoms this is the ℓ₁ code. For
+    others it neglects what atoms have in common.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +12,21 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.exceptions import FitFailedWarning
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
+    StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
     train_test_split,
 )
-from sklearn.preprocessing import FunctionTransformer, normalize
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from .checks import Array
@@ -239,6 +243,10 @@ class Judgement:
         """Return the share of right labels by classifier."""
         return {classifier: self.accuracy(classifier) for classifier in self.predicted}
 
+    def balanced(self, classifier: str) -> float:
+        """Return the mean over the classes of the share of right labels."""
+        return float(np.mean([*self.per_class(classifier).values()]))
+
     def percent(self, classifier: str) -> str:
         """Return the share of right labels for a table, empty where the method has no such classifier."""
         return f"{100 * self.accuracy(classifier):.2f}" if classifier in self.predicted else ""
@@ -305,22 +313,30 @@ def judge(
 def learn_and_judge(
     name: str, model: Any, X: Array, y: Any, X_new: Array, y_new: Any, classifiers: Iterable[str] = tuple(CLASSIFIERS)
 ) -> Judgement:
-    """Fit a copy of ``model`` on (X, y), with its seconds, and judge it on new samples; by ``predict`` if it has it."""
+    """Fit a copy of ``model`` on (X, y), with its seconds, and judge it on new samples; by ``predict`` if it has it.
+
+    Classifiers judge its embedding; a model without one is judged by its predictions alone.
+    """
     began = time.perf_counter()
     fitted = clone(model).fit(X, y)
     seconds = time.perf_counter() - began
-    options: dict[str, Any] = {"fit_seconds": seconds, "classifiers": classifiers}
-    if hasattr(fitted, "classes_") and hasattr(fitted, "predict"):
-        options["own"] = {OWN: fitted.predict(X_new)}
-    return judge(name, own_embedding(fitted, X), y, fitted.transform(X_new), y_new, **options)
+    own = {OWN: fitted.predict(X_new)} if hasattr(fitted, "classes_") and hasattr(fitted, "predict") else {}
+    if not hasattr(fitted, "transform"):
+        return judge(name, X, y, X_new, y_new, fit_seconds=seconds, classifiers=(), own=own)
+    Z, Z_new = own_embedding(fitted, X), fitted.transform(X_new)
+    return judge(name, Z, y, Z_new, y_new, fit_seconds=seconds, classifiers=classifiers, own=own)
+
+
+COMMONEST = "commonest class"
 
 
 def rivals() -> dict[str, Any]:
-    """Return the usual alternatives, for samples of unit norm."""
+    """Return the usual alternatives; the embedding of raw values are samples of unit norm."""
     return {
-        "raw values": FunctionTransformer(),
-        "PCA, 95 % of the variance": PCA(0.95),
-        "LDA, shrinkage": LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
+        COMMONEST: DummyClassifier(strategy="most_frequent"),
+        "LDA, shrinkage": make_pipeline(Normalizer(), LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")),
+        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
+        "raw values": make_pipeline(Normalizer(), FunctionTransformer()),
     }
 
 
@@ -332,19 +348,41 @@ def compare(
     for name, model in models.items():
         yield learn_and_judge(name, model, X, y, X_new, y_new, classifiers)
     rows = known_rows(y)
-    unit, unit_new, labels = normalize(X[rows]), normalize(X_new), np.asarray(y)[rows].astype(str)
+    labels = np.asarray(y)[rows].astype(str)
     for name, model in rivals().items():
-        yield learn_and_judge(name, model, unit, labels, unit_new, y_new, classifiers)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            yield learn_and_judge(name, model, X[rows], labels, X_new, y_new, classifiers)
 
 
-def folds(y: Array, count: int, seed: int = 0) -> list[tuple[Array, Array]]:
-    """Return rows to learn from and rows to judge on; each fold keeps the proportions of the classes."""
+def said_of_commonest(judgement: Judgement, truth: Any = None) -> str:
+    """Return a warning of a method that is right less often than the commonest class, or an empty text.
+
+    ``truth`` are the labels among which a class is the commonest; by default those that the method was judged by.
+    """
+    classes, counts = np.unique(np.asarray(judgement.truth if truth is None else truth).astype(str), return_counts=True)
+    always = str(classes[np.argmax(counts)])
+    which = next(iter(judgement.predicted))
+    ours, theirs = judgement.accuracy(which), share_right(np.full(len(judgement.truth), always), judgement.truth)
+    if ours >= theirs:
+        return ""
+    return (
+        f"{judgement.name} is below the commonest class: {100 * ours:.1f} % where always {always!r} has "
+        f"{100 * theirs:.1f} %."
+    )
+
+
+def folds(y: Array, count: int, seed: int = 0, groups: Array | None = None) -> list[tuple[Array, Array]]:
+    """Return rows to learn from and rows to judge on; each fold keeps the proportions of the classes, groups whole."""
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if fewest < 2:
         raise ValueError("Cross-validation needs two samples of each class at least; there is a class of one.")
     if fewest < count:
         raise ValueError(f"{count} folds need {count} samples of each class; the smallest has {fewest}.")
-    return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y))
+    if groups is None:
+        return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y))
+    if len(np.unique(groups)) < count:
+        raise ValueError(f"{count} folds need {count} groups at least; there are {len(np.unique(groups))}.")
+    return list(StratifiedGroupKFold(count, shuffle=True, random_state=seed).split(y, y, groups))
 
 
 def split(y: Array, test_fraction: float, seed: int = 0) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from .neighbours import neighbours as neighbours  # also found here, beside the 
 from .parallel import Threads, frozen
 
 _BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
+_FEW = 500  # samples of a partial sum, at least
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Structure:
             part = self.factors.T @ codes  # (c, r)
             part = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
             out += part.T @ (self.core @ part)
-        return symmetric(out)
+        return out if self.factors is None and self.graph is None else symmetric(out)
 
 
 def _check_indices(graph: Any, n: int) -> None:
@@ -151,9 +152,9 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
             _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), part)
         return part
 
-    bounds = np.linspace(0, n, min(_BLOCKS, n) + 1).astype(int)
-    out = np.zeros((r, r))
-    for part in threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)]):
+    bounds = np.linspace(0, n, min(_BLOCKS, -(-n // _FEW)) + 1).astype(int)
+    out, *others = threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)])
+    for part in others:
         out += part
     return out + (np.triu(out, 1) if graph is None else out).T
 

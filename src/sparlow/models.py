@@ -98,8 +98,8 @@ class ModelFile:
     ----------
     model : estimator or Pipeline
         Fitted.
-    image_shape : (int, int), optional
-        Height and width, if the samples are images.
+    image_shape : (int, int) or (int, int, 3), optional
+        Height and width, if the samples are images; a third number if they have colours.
     labels : array of shape (n_samples,), optional
         Labels of the training samples, also where the criterion does not use them.
     feature_names : tuple of str, optional
@@ -112,7 +112,7 @@ class ModelFile:
     """
 
     model: Any
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     labels: Array | None = None
     feature_names: tuple[str, ...] | None = None
     data: dict[str, Any] = field(default_factory=dict)
@@ -469,9 +469,9 @@ def _check_beside(held: ModelFile) -> None:
     """Refuse what stands beside a model and is not what commands expect."""
     shape, labels, names = held.image_shape, held.labels, held.feature_names
     if shape is not None:
-        whole = isinstance(shape, tuple) and len(shape) == 2 and all(type(side) is int and side > 0 for side in shape)
-        if not whole or math.prod(shape) > _MOST_PIXELS:
-            raise ValueError(f"image_shape must be height and width, got {shape!r}")
+        whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
+        if not (whole and (len(shape) == 2 or shape[2:] == (3,))) or math.prod(shape) > _MOST_PIXELS:
+            raise ValueError(f"image_shape must be height and width, or (height, width, 3), got {shape!r}")
     if labels is not None and not (isinstance(labels, np.ndarray) and labels.ndim in (1, 2)):
         raise ValueError("labels must be an array")
     if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):

@@ -378,7 +378,7 @@ def _finished(axes: list[Any], panels: int) -> list[Any]:
 def curves(
     history: Mapping[str, ArrayLike], *, label: str | None = None, ax: Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """Draw the quotient on the samples learned from, and the score on the held-out ones, over the steps.
+    """Draw the quotient, or what batches have explained, and the score on held-out samples, over the steps.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def curves(
     Returns
     -------
     axes : list of Axes
-        For the quotient and for the judged-out score, whose best step is marked.
+        For the quotient and for the held-out score, whose best step is marked.
 
     """
     steps, quotient, score = (np.asarray(history[name], float) for name in ("step_number", "quotient", "held_out"))
@@ -400,14 +400,14 @@ def curves(
     panels = 2 if judged.any() else 1
     axes = _side_by_side(ax, panels)
     (line,) = axes[0].plot(steps, quotient, "o-", markersize=3, label=label)
-    axes[0].set(xlabel="step", ylabel="trace quotient f, training samples")
+    axes[0].set(xlabel="step", ylabel="quotient, or share explained")
     if panels == 2:
         best = np.flatnonzero(score == score[judged].max())[0]
         axes[1].plot(steps, score, "o-", markersize=3, color=line.get_color(), label=label)
         mark = {"markersize": 13, "color": line.get_color(), "mec": "k", "mew": 0.6}
         name = f"best: step {steps[best]:.0f}" if label is None else None
         axes[1].plot(steps[best], score[best], "*", label=name, **mark)
-        axes[1].set(xlabel="step", ylabel="judged-out score")
+        axes[1].set(xlabel="step", ylabel="held-out score")
     return _finished(axes, panels)
 
 

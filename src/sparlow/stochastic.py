@@ -38,11 +38,11 @@ from .rows import Codes, Features
 
 Array = NDArray[Any]
 
-BATCH = 200  # samples of a step
-MOVE = 0.02  # the distance that atoms move in the first steps
+BATCH = 200  # samples of a step, or half as many as there are atoms, so that these do not rule the cost
+MOVE = 0.02  # the distance that atoms move in the first steps, for 200 samples; it grows with the root of their number
 FORGETTING = 2.0  # the i-th of N samples counts (i/N) to this power
 WARM = 2.0  # samples that the sums need before the first step, for each feature
-RENEWED = 0.5  # samples, for each feature, after which W is solved anew
+RENEWED = 1.0  # samples, for each feature, after which W is solved anew
 _NOTHING: Any = 0.0  # the sum over no batch
 
 
@@ -407,17 +407,22 @@ class Learner:
 
     def init(self, dictionary: Array, sums: Sums) -> State:
         """Return the state before the first batch."""
-        return State(dictionary, sums, Adam.begin(dictionary.shape, by_rows=True))
+        return State(dictionary, sums, Adam.begin(dictionary.shape, by_rows=True, dtype=dictionary.dtype))
 
     def step(self, state: State, coded: Codes, batch: Batch, rate: float) -> State:
-        """Take in one batch, coded at the present dictionary, and move it by ``rate`` times the first distance."""
+        """Take in one batch, coded at the present dictionary, and move it by ``rate`` times the first distance.
+
+        Larger batches tell more of the gradient: the distance grows with the root of their size.
+        """
         sums, width = state.sums, coded.shape[1]
         seen = sums.seen  # type: ignore[attr-defined]
         if seen >= WARM * width and batch.size > 0:
             if state.solution is None or seen - state.solved_at >= RENEWED * width:
                 state = state._replace(solution=sums.solved(self.shrinkage), solved_at=seen)
             pull = sums.pull(state.solution, coded, batch)
-            state = self._moved(state, coded.pullback(pull.left, pull.right, 0.0), rate)
+            state = self._moved(
+                state, coded.pullback(pull.left, pull.right, 0.0), rate * (len(batch.weights) / BATCH) ** 0.5
+            )
             state = state._replace(explained=pull.explained)
         return state._replace(sums=sums.added(coded, batch))
 
@@ -425,9 +430,14 @@ class Learner:
         """Return the state with atoms moved against a gradient, which is projected on the tangents of the spheres."""
         D = state.dictionary
         adam = state.adam.after(slope - D * np.sum(slope * D, axis=1, keepdims=True))
-        after = unit_rows(D - rate * self.move / np.sqrt(D.shape[1]) * adam.direction)
+        after = unit_rows(D - float(rate * self.move / np.sqrt(D.shape[1])) * adam.direction)
         moved = float(np.sqrt(np.mean(np.sum((after - D) ** 2, axis=1))))
         return state._replace(dictionary=after, adam=adam, moved=moved)
+
+
+def batch_size(n_atoms: int) -> int:
+    """Return the number of samples of a step."""
+    return max(BATCH, n_atoms // 2)
 
 
 def of_targets(criterion: Criterion) -> bool:

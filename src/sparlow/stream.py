@@ -22,7 +22,7 @@ from .embedding import USUAL, Numerator, ratio_trace, weights_beside
 from .parallel import Threads
 from .priors import Prior
 from .rows import DRAWN, Codes, Samples, code, working_memory
-from .stochastic import BATCH, Batch, Learner, Moments, State, of_targets
+from .stochastic import Batch, Learner, Moments, State, batch_size, of_targets
 from .tracequotient import best_projection, canonical
 
 Array = NDArray[Any]
@@ -124,8 +124,9 @@ class Stream:
         """
         X, T = X[known], T[known]
         with Threads(1):
-            for first in range(0, len(X), BATCH):
-                self._step(X[first : first + BATCH], T[first : first + BATCH])
+            size = batch_size(len(self.dictionary))
+            for first in range(0, len(X), size):
+                self._step(X[first : first + size], T[first : first + size])
 
     def _step(self, X: Array, T: Array) -> None:
         """Take in one mini-batch."""

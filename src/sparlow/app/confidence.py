@@ -15,7 +15,6 @@ from sklearn.utils import gen_batches
 from ..estimators import SparLow
 from ..labels import known_rows
 from ..models import ModelFile
-from ..views import Patches
 from .dataset import Dataset
 from .saved import SavedModel
 
@@ -23,7 +22,7 @@ Array = NDArray[Any]
 
 Prepare = Callable[[Array, Array], tuple[Array, Array]]
 
-_MOST = 3000  # samples that likeness is measured on, a third of which are held out
+_MOST = 900  # samples that likeness is measured on, a third of which are held out
 
 
 def unlikeness(Z: Array, training: Array, own: bool = False) -> Array:
@@ -45,24 +44,23 @@ def unlikeness(Z: Array, training: Array, own: bool = False) -> Array:
 def held_out_unlikeness(model: SparLow, dataset: Dataset, prepare: Prepare | None = None) -> Array | None:
     """Return the :func:`unlikeness` of held-out samples, ascending; None where it cannot be measured.
 
-    A model is fitted to two thirds of at most 3000 samples, without joint learning. The dictionary of patches, which no
-    label has shaped, is kept; other dictionaries are learned anew. ``prepare(rest, held)`` returns the samples of these
-    rows, prepared by what was learned from the former; by default they are those of the dataset.
+    The embedding alone is solved for two thirds of at most 900 samples: dictionary and prior stay as they are, and no
+    step is made. ``prepare(rest, held)`` returns the samples of these rows, prepared by what was learned from the
+    former, whose dictionary is then learned anew; by default they are those of the dataset.
     """
-    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f" or not hasattr(model, "classes_"):
+    if dataset.classes is None or not hasattr(model, "classes_"):
         return None
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(known_rows(dataset.y)))[:_MOST]
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(known_rows(dataset.classes)))[:_MOST]
     held, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
-    judged = clone(model).set_params(max_iter=0, early_stopping=False)
+    known: dict[str, Any] = {"prior": model.prior_}
+    if prepare is None:
+        known |= {"dictionary": model.dictionary_, "n_atoms": None}
     if model.forms_ is not None:
-        judged.set_params(embedding="quadratic")  # not to be chosen again
-    if isinstance(model.views, Patches):
-        judged.set_params(dictionary=model.dictionary_, n_atoms=None)
-    else:
-        judged.set_params(dictionary=model.dictionary if isinstance(model.dictionary, str) else "auto")
+        known["embedding"] = "quadratic"  # not to be chosen again
+    judged = clone(model).set_params(max_iter=0, early_stopping=False, **known)
     try:
         X, X_held = (dataset.X[rest], dataset.X[held]) if prepare is None else prepare(rest, held)
-        judged.fit(X, dataset.y[rest])
+        judged.fit(X, dataset.classes[rest])
     except ValueError:  # classes of one sample, for instance
         return None
     return np.sort(unlikeness(judged.transform(X_held), judged.embedding_))
@@ -80,7 +78,7 @@ class Answer:
         The probability of each.
     second : array of shape (n,), optional
         The second choices.
-    likeness : array of shape (n,), optional
+    likeness : array of shape (n,)
         The share of held-out samples that are less like the training samples: near 0 for what is unlike all of them.
     nearest : array of shape (n, k)
         The rows of the nearest training samples in the embedding.
@@ -90,7 +88,7 @@ class Answer:
     labels: Array
     probabilities: Array | None
     second: Array | None
-    likeness: Array | None
+    likeness: Array
     nearest: Array
 
 
@@ -109,23 +107,17 @@ def likeness_of(held: ModelFile, Z: Array) -> Array:
 def answer(held: ModelFile, X: Array, n_nearest: int = 3) -> Answer:
     """Return the labels of samples with what speaks for them."""
     Z, training = np.asarray(held.model.transform(X), float), np.asarray(held.model.embedding_, float)
-    likeness = likeness_of(held, Z)
+    likeness, nearest = likeness_of(held, Z), nearest_rows(Z, training, n_nearest)
     found = _shares(held, X)
     if found is None:
         labels = np.asarray(held.training_labels())
         known = np.flatnonzero(known_rows(labels))
         near = known[nearest_rows(Z, training[known], 1)[:, 0]]
-        return Answer(labels[near], None, None, likeness, nearest_rows(Z, training, n_nearest))
+        return Answer(labels[near], None, None, likeness, nearest)
     classes, shares = found
     order = np.argsort(-shares, axis=1, kind="stable")
-    rows = np.arange(len(X))
-    return Answer(
-        classes[order[:, 0]],
-        shares[rows, order[:, 0]],
-        classes[order[:, 1]] if len(classes) > 1 else None,
-        likeness,
-        nearest_rows(Z, training, n_nearest),
-    )
+    second = classes[order[:, 1]] if len(classes) > 1 else None
+    return Answer(classes[order[:, 0]], shares[np.arange(len(X)), order[:, 0]], second, likeness, nearest)
 
 
 def _shares(held: ModelFile, X: Array) -> tuple[Array, Array] | None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..rows import Local
 
 Array = NDArray[Any]
 
-
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas
 _AT_ONCE = 4096  # rows that are copied at once
 
 
@@ -29,52 +29,39 @@ class DataError(ValueError):
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture file, which is read once."""
+
+    file: pathlib.Path
+    name: str  # its path within the folder
+    folders: tuple[str, ...]  # that it lies in; the first is its class
+    size: tuple[int, int]  # height and width of the file, upright
+    used: tuple[int, int]  # height and width as it is used
+    digest: Array  # of the content of the file
+    coloured: bool  # whether colours can be seen
+    pixels: Array | None  # grey values or colours; None where they would take too much memory
+    thumbnail: Array  # (height, width, 3)
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """Samples of a user's file as rows, with what is known of them.
+    """Samples of a user's file as rows, with what is known of them."""
 
-    Parameters
-    ----------
-    X : array of shape (n, m)
-        Samples; images row by row, grey values from 0 to 1 if they were bytes.
-    y : array of shape (n,), optional
-        Labels, −1 where a sample has none; or real targets, NaN where they are missing.
-    shape : (int, int), optional
-        Height and width, if the samples are images.
-    feature_names : tuple of str, optional
-        Column names of a table.
-    names : tuple of str, optional
-        What to call the samples: paths of images within their folder.
-    source : str
-        The file or folder.
-    bare : array of bool of shape (n,), optional
-        Which samples have no label. (In ``y`` they are −1, which may also be a label.)
-    features : str
-        The digest of what ``sparlow features`` made the rows with, if it did.
-    rows : array of shape (n, p), optional
-        Samples as they were read, where ``X`` was prepared for a model; of photographs the digests of their files.
-    files : tuple of Path, optional
-        The files of photographs, whose features the rows are.
-    coloured : bool, default=False
-        Whether these are grey values of pictures that have colours.
-
-    """
-
-    X: Array
-    y: Array | None = None
-    shape: tuple[int, int] | None = None
-    feature_names: tuple[str, ...] | None = None
-    names: tuple[str, ...] | None = None
-    source: str = ""
-    bare: Array | None = None
-    features: str = ""
-    rows: Array | None = None
-    files: tuple[pathlib.Path, ...] | None = None
-    coloured: bool = False
-
-    @property
-    def _read(self) -> Array:
-        """Return the samples as they were read, before any step."""
-        return self.X if self.rows is None else self.rows
+    X: Array  # (n, m); pictures row by row, values from 0 to 1 if they were bytes
+    y: Array | None = None  # labels, −1 where a sample has none; or real targets, NaN where they are missing
+    shape: tuple[int, ...] | None = None  # height and width of pictures; a third number if they have colours
+    feature_names: tuple[str, ...] | None = None  # columns of a table
+    names: tuple[str, ...] | None = None  # what to call the samples
+    source: str = ""  # the file or folder
+    bare: Array | None = None  # which samples have no label; in y they are −1, which may also be a label
+    features: str = ""  # the digest of what sparlow features made the rows with
+    rows: Array | None = None  # samples as they were read, where X was prepared; of pictures the digests of their files
+    pictures: tuple[Picture, ...] | None = None
+    described: bool = False  # whether the rows are features of pictures, not their pixels
+    coloured: bool = False  # whether these are grey values of pictures that have colours
+    groups: Array | None = None  # which samples belong together
+    frame: Any = None  # columns of a table that are to be encoded; until then X is empty
+    labels_from: str | None = None  # the column of the labels
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -93,7 +80,7 @@ class Dataset:
 
     def _parts(self) -> Iterator[Array]:
         """Return the samples as they were read, some at a time; of a file none stays in memory."""
-        rows = self._read
+        rows = self.X if self.rows is None else self.rows
         if isinstance(rows, np.memmap):
             store = Local(rows)
             yield from map(store.read, store.slices)
@@ -112,62 +99,44 @@ class Dataset:
 
     def take(self, rows: Array) -> Dataset:
         """Return some of the samples."""
-        y, bare, read = (None if part is None else part[rows] for part in (self.y, self.bare, self.rows))
-        names, files = (None if part is None else tuple(part[row] for row in rows) for part in (self.names, self.files))
-        return replace(self, X=self.X[rows], y=y, bare=bare, names=names, rows=read, files=files)
+        arrays = {name: getattr(self, name) for name in ("X", "y", "bare", "rows", "groups")}
+        listed = {name: getattr(self, name) for name in ("names", "pictures")}
+        taken = {name: part[rows] for name, part in arrays.items() if part is not None}
+        taken |= {name: tuple(part[row] for row in rows) for name, part in listed.items() if part is not None}
+        return replace(self, **taken, frame=None if self.frame is None else self.frame.iloc[rows])
+
+    @property
+    def classes(self) -> Array | None:
+        """Return the labels if they are classes, None for targets or nothing."""
+        return None if self.y is None or self.y.ndim > 1 or self.y.dtype.kind == "f" else self.y
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file: what cannot be seen from it.
+    """How to read a file: what cannot be seen from it."""
 
-    Parameters
-    ----------
-    label_column : str, optional
-        Name or position (from 0, or from −1 at the end) of the column of labels; by default one called label, class,
-        target or y, or the only column that is not numeric.
-    labels : path, optional
-        A file of labels: .npy, or text with one on each line.
-    size : (int, int), optional
-        Height and width: what images are scaled to, or the shape of rows that are images.
-    part : {"train", "test", "all"}, optional
-        Which part of a file that has both.
-    header : bool, optional
-        Whether the first line of a .csv names the columns; by default it does if none of its cells is a
-        number, one is a usual name of labels, or one is a word above a column of numbers.
-    unlabelled : str, optional
-        The label of samples that have none; empty cells of a table are unlabelled in any case.
-    columns : tuple of str, optional
-        The columns that a model was learned from, in its order.
-    use, drop : tuple of str, optional
-        The only columns of a table to use, and columns to leave out: names, or positions from 0.
-    one_hot : tuple of str, optional
-        Columns of words to encode, one number for each word; an empty tuple for all of them but the labels.
-    fill : bool, default=False
-        Put the median of a column where a number is missing.
-    skip : bool, default=False
-        Leave out pictures that cannot be read, with a warning.
-    n_jobs : int, optional
-        Threads that decode pictures.
-
-    """
-
-    label_column: str | None = None
+    # a column of a table, by its name or position (from 0, or from −1 at the end), or a file
     labels: str | os.PathLike[str] | None = None
-    size: tuple[int, int] | None = None
-    part: str | None = None
-    header: bool | None = None
-    unlabelled: str | None = None
-    columns: tuple[str, ...] | None = field(default=None, repr=False)  # those of a model, in its order
-    use: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] | None = None
-    fill: bool = False
-    skip: bool = False
-    n_jobs: int | None = None
+    groups: str | os.PathLike[str] | None = None  # likewise; "folders" for those of pictures below their classes
+    unlabelled: str | None = None  # the label of samples that have none; empty cells have none in any case
+    size: tuple[int, ...] | None = None  # what pictures are scaled to, or the shape of rows that are pictures
+    colours: bool = False  # keep the colours of pictures
+    whole: bool = False  # read pictures in their full size
+    part: str | None = None  # of a file that has both: train, test or all
+    columns: tuple[str, ...] | None = None  # those that a model was learned from, in its order
+    worded: tuple[str, ...] | None = None  # those of them that were words, for a model that encodes words
+    usual: str | None = None  # the column that a model had its labels from
+    use: tuple[str, ...] | None = None  # the only columns to use
+    drop: tuple[str, ...] = ()  # columns to leave out
+    one_hot: tuple[str, ...] | None = None  # columns of words to encode; () for all of them but the labels
+    fill: bool = False  # put the median of a column where a number is missing
+    skip: bool = False  # leave out pictures that cannot be read, with a warning
+    n_jobs: int | None = None  # threads that decode pictures
 
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets take for formulas
+    @property
+    def encodes(self) -> bool:
+        """Return whether words are to be encoded or gaps to be filled."""
+        return self.one_hot is not None or self.fill or self.worded is not None
 
 
 def readable(name: str) -> str:
@@ -208,7 +177,7 @@ def read_labels(path: pathlib.Path) -> Array:
         if path.suffix.lower() == ".npy":
             return np.load(path, allow_pickle=False)
         return np.array([line.strip().strip('"') for line in path.read_text().splitlines()])
-    except (ValueError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, OSError) as error:
         raise DataError(f"{path} cannot be read as labels: {error}") from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,26 +19,7 @@ from .terminal import UserError
 
 Array = NDArray[Any]
 
-_UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _WORKING = 0.5  # share of the memory that temporary arrays take; the rest are the program and the results
-
-
-def bytes_of(text: str) -> float:
-    """Parse ``2GB`` to a number of bytes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)", text.strip().upper())
-    if not found or found[2] not in _UNITS or not float(found[1]) * _UNITS[found[2]] >= 1e6:
-        raise argparse.ArgumentTypeError(f"expected a size such as 2GB or 500MB, got {text!r}")
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def add_memory(parser: argparse.ArgumentParser) -> Any:
-    """Add how much memory a file may take."""
-    group = parser.add_argument_group("files larger than memory", "rows of a .npy file, read in parts")
-    group.add_argument(
-        "--memory", type=bytes_of, metavar="SIZE", help="memory that this process may take, such as 2GB; half of it is "
-        "for temporary arrays",
-    )  # fmt: skip
-    return group
 
 
 def is_large(arguments: argparse.Namespace) -> bool:
@@ -57,7 +37,7 @@ def within_memory(arguments: argparse.Namespace) -> Iterator[None]:
         yield
 
 
-def mapped(path: str, size: tuple[int, int] | None = None) -> Dataset:
+def mapped(path: str, size: tuple[int, ...] | None = None) -> Dataset:
     """Return the rows of a .npy file, of which none is read yet."""
     if pathlib.Path(path).suffix.lower() != ".npy":
         raise UserError(f"{path}: files larger than memory are read from .npy files. Write one with numpy.save.")
@@ -70,7 +50,7 @@ def mapped(path: str, size: tuple[int, int] | None = None) -> Dataset:
             f"{path}: expected real numbers of shape (samples, numbers) or (samples, height, width), got "
             f"{rows.dtype} of shape {rows.shape}."
         )
-    shape = size if rows.ndim == 2 else (int(rows.shape[1]), int(rows.shape[2]))
+    shape = size if rows.ndim == 2 else tuple(int(side) for side in rows.shape[1:])
     return Dataset(rows.reshape(len(rows), -1), shape=shape, source=readable(path))
 
 

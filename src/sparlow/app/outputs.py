@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..files import replacing
 from .dataset import FORMULA, is_number
+from .tables import pandas
 from .terminal import UserError
 
 Columns = Mapping[str, Sequence[Any]]
+TABLES = (".csv", ".parquet")
 
 
 def writable(path: str, *read: str | None) -> pathlib.Path:
@@ -38,64 +40,40 @@ def writable(path: str, *read: str | None) -> pathlib.Path:
     return target
 
 
-def write_npy(path: pathlib.Path, array: Any) -> None:
-    """Write an array."""
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
-        np.save(file, array)
-
-
-def write_npz(path: pathlib.Path, arrays: Mapping[str, Any]) -> None:
-    """Write named arrays, none of them of objects."""
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
-        np.savez(file, **arrays)
-
-
-def write_sparse(path: pathlib.Path, matrix: Any) -> None:
-    """Write a sparse matrix as scipy reads it."""
-    import scipy.sparse as sp
-
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
-        sp.save_npz(file, matrix)
-
-
-def write_bytes(path: pathlib.Path, content: bytes) -> None:
-    """Write bytes."""
+def write(path: pathlib.Path, content: Any) -> None:
+    """Write bytes, text, an array, a sparse matrix, named arrays, or columns, as their kind and the ending say."""
+    suffix = path.suffix.lower()
     with replacing(path) as unfinished:
-        unfinished.write_bytes(content)
+        if isinstance(content, bytes):
+            unfinished.write_bytes(content)
+        elif isinstance(content, str):
+            unfinished.write_text(content, encoding="utf-8", errors="backslashreplace")
+        elif suffix in TABLES:
+            _write_table(unfinished, content, suffix)
+        else:
+            with unfinished.open("wb") as file:
+                if sp.issparse(content):
+                    sp.save_npz(file, content)
+                elif isinstance(content, Mapping):
+                    np.savez(file, **content)
+                else:
+                    np.save(file, content)
 
 
-def write_text(path: pathlib.Path, text: str) -> None:
-    """Write text as UTF-8."""
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def write_csv(path: pathlib.Path, columns: Columns, raw: bool = False) -> None:
-    """Write columns with a header; unless ``raw``, a spreadsheet takes no cell for a formula."""
-    shown = (lambda cell: cell) if raw else no_formula
-    with (
-        replacing(path) as unfinished,
-        unfinished.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow([shown(name) for name in columns])
-        writer.writerows([shown(cell) for cell in row] for row in zip(*columns.values(), strict=True))
+def _write_table(path: pathlib.Path, columns: Columns, suffix: str) -> None:
+    """Write columns with a header; a spreadsheet takes no cell of a .csv for a formula."""
+    if suffix == ".parquet":
+        frame = pandas().DataFrame(dict(columns))
+        try:
+            frame.to_parquet(path, engine="pyarrow")
+        except ImportError as error:
+            raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
+        return
+    safe = {no_formula(name): [no_formula(cell) for cell in column] for name, column in columns.items()}
+    frame = pandas().DataFrame({name: pandas().Series(column, dtype=object) for name, column in safe.items()})
+    frame.to_csv(path, index=False, lineterminator="\r\n", errors="backslashreplace")
 
 
 def no_formula(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula: words that begin like one get an apostrophe."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA and not is_number(cell) else cell
-
-
-def write_parquet(path: pathlib.Path, columns: Columns, raw: bool = False) -> None:
-    """Write columns as .parquet; cells are written as they are."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sparlow[parquet]'") from error
-    with replacing(path) as unfinished:
-        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), unfinished)
-
-
-TABLES: dict[str, Callable[[pathlib.Path, Columns, bool], None]] = {".csv": write_csv, ".parquet": write_parquet}

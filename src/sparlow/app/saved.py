@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,8 @@ from ..defaults import unlike_columns
 from ..estimators import SparLow
 from ..models import ModelFile, ModelFileError, load_file
 from .dataset import DataError, Dataset, ReadOptions, ending_of
-from .photographs import describe, least_side, look_at, takes_pictures
-from .readers import COLUMNED, holds_pictures, labelled, read, read_frame
+from .pictures import describe, holds_pictures, least_side, look_at, takes_pictures
+from .readers import COLUMNED, completed, read, read_pictures
 from .tables import known_words, said_of_frame
 from .terminal import Terminal, UserError
 
@@ -62,6 +63,11 @@ class SavedModel(ModelFile):
         return takes_pictures(self.before)
 
     @property
+    def name(self) -> str:
+        """Return what to call the model in tables."""
+        return f"{type(self.model.criterion_).__name__}-SparLow"
+
+    @property
     def steps(self) -> list[str]:
         """Return the names of the steps of the pipeline, or of the model alone."""
         parts = [*(self.before or ()), self.model, *(self.after or ())]
@@ -99,8 +105,6 @@ def read_model(path: str) -> SavedModel:
         held = load_file(path)
     except (ModelFileError, OSError) as error:
         raise UserError(str(error)) from error
-    if "features" in held.data and not isinstance(held.model, (SparLow, Pipeline)):
-        raise UserError(f"{path} was written by sparlow features --save. Usage: sparlow features --like {path}.")
     fields = {field.name: getattr(held, field.name) for field in dataclasses.fields(ModelFile)}
     if isinstance(held.model, SparLow):
         return SavedModel(**fields)
@@ -126,81 +130,115 @@ def _flat_steps(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(name, step) for name, step in found if step is not None and step != "passthrough"]
 
 
+def how_to_read(arguments: argparse.Namespace, **known: Any) -> ReadOptions:
+    """Return how the arguments say that DATA is to be read."""
+    same = "groups unlabelled size part fill skip one_hot"
+    given = {name: getattr(arguments, name, None) for name in f"labels {same}".split()}
+    options = {name: value for name, value in given.items() if value is not None}
+    if "one_hot" in options:
+        options["one_hot"] = tuple(options["one_hot"])
+    use = getattr(arguments, "columns", None)
+    return ReadOptions(
+        **{
+            **options,
+            "use": None if use is None else tuple(use),
+            "drop": tuple(getattr(arguments, "drop", ())),
+            "n_jobs": getattr(arguments, "jobs", -1),
+            **known,
+        }
+    )
+
+
 def read_data(
-    arguments: argparse.Namespace, path: str, held: SavedModel | None = None, terminal: Terminal | None = None
+    arguments: argparse.Namespace, paths: str | Sequence[str], held: SavedModel, terminal: Terminal | None = None
 ) -> Dataset:
-    """Return the samples in DATA; with a model, prepared as those that it was learned from."""
+    """Return the samples in DATA, prepared as those that a model was learned from."""
+    paths = [paths] if isinstance(paths, str) else list(paths)
     if terminal is not None:
-        terminal.stage(f"reading {path}")
-    check_reading(arguments, pathlib.Path(path), held)
+        terminal.stage(f"reading {paths[0]}")
+    files = [pathlib.Path(path) for path in paths]
+    if len(files) > 1 and not all(map(holds_pictures, files)):
+        raise UserError(f"{len(files)} files: several are read at once if all are pictures or folders of them.")
+    held.model.set_params(n_jobs=getattr(arguments, "jobs", -1))
     try:
-        if held is not None and held.of_photographs:
-            return _read_photographs(arguments, pathlib.Path(path), held, terminal)
-        how = how_to_read(arguments, path, held)
-        if held is not None and held.columns is not None:
-            words = known_words(held.before)
-            frame, dataset = read_frame(path, how, held.columns, set(words))
-            said = said_of_frame(frame, words)
-            if said and terminal is not None:
-                terminal.tell(f"{path}: {said}")
-            held.model.set_params(n_jobs=arguments.jobs)
-            return dataclasses.replace(dataset, X=held.prepare(frame))
-        dataset = read(path, how)
+        return _read(arguments, files, held, terminal)
     except (DataError, OSError) as error:
         raise UserError(str(error)) from error
-    if held is None:
-        return dataset
-    held.model.set_params(n_jobs=arguments.jobs)
-    check_same_kind(dataset, held, path)
+
+
+def _read(
+    arguments: argparse.Namespace, files: list[pathlib.Path], held: SavedModel, terminal: Terminal | None
+) -> Dataset:
+    check_reading(arguments, files[0])
+    path, pictures = files[0], holds_pictures(files[0])
+    shape = held.image_shape
+    known: dict[str, Any] = {
+        "columns": held.columns or held.feature_names,
+        "colours": shape is not None and len(shape) == 3,
+        "usual": held.data.get("labels_from"),
+    }
+    known["size"] = shape if pictures else getattr(arguments, "size", None)
+    if getattr(arguments, "unlabelled", None) is None:
+        known["unlabelled"] = held.data.get("unlabelled")
+    how = how_to_read(arguments, **known)
+    if held.of_photographs:
+        return _read_photographs(files, held, how, terminal)
+    if pictures:
+        if "features" in held.data:
+            raise DataError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
+        dataset = read_pictures(look_at(files, dataclasses.replace(how, groups=None)), how)
+        dataset = _with_channels(dataset, shape)
+    elif held.columns is not None:
+        return _read_frame(path, held, how, terminal)
+    else:
+        dataset = _with_channels(read(path, how), shape)
+    check_same_kind(dataset, held, str(path))
     if held.before is None:
         return dataset
-    X = held.prepare(dataset.X)
-    return dataclasses.replace(
-        dataset, X=X, rows=dataset.X, shape=dataset.shape if X.shape == dataset.X.shape else None
-    )
+    X, rows = held.prepare(dataset.X), dataset.X if dataset.rows is None else dataset.rows
+    return dataclasses.replace(dataset, X=X, rows=rows, shape=dataset.shape if X.shape == dataset.X.shape else None)
 
 
-def how_to_read(arguments: argparse.Namespace, path: str, held: SavedModel | None = None) -> ReadOptions:
-    """Return how the arguments say that DATA is to be read."""
-    size = arguments.size or (held.image_shape if held is not None and holds_pictures(pathlib.Path(path)) else None)
-    return ReadOptions(
-        label_column=arguments.label_column,
-        labels=arguments.labels,
-        size=size,
-        part=arguments.part,
-        header=arguments.header,
-        unlabelled=arguments.unlabelled,
-        columns=None if held is None else held.feature_names,
-        use=None if arguments.columns is None else tuple(arguments.columns),
-        drop=tuple(arguments.drop),
-        one_hot=None if getattr(arguments, "one_hot", None) is None else tuple(arguments.one_hot),
-        fill=getattr(arguments, "fill", False),
-        skip=arguments.skip,
-        n_jobs=arguments.jobs,
-    )
+def _with_channels(dataset: Dataset, shape: tuple[int, ...] | None) -> Dataset:
+    """Return grey pictures with three equal channels, where the model knows colours."""
+    if shape is None or len(shape) == 2 or dataset.X.shape[1] * 3 != np.prod(shape):
+        return dataset
+    return dataclasses.replace(dataset, X=np.repeat(dataset.X, 3, axis=1), shape=shape)
+
+
+def _read_frame(path: pathlib.Path, held: SavedModel, how: ReadOptions, terminal: Terminal | None) -> Dataset:
+    """Return a table prepared by a pipeline that was fitted on a data frame."""
+    columns = held.columns or ()
+    if ending_of(path) not in COLUMNED:
+        some = f"{', '.join(columns[:5])}{' …' if len(columns) > 5 else ''}"
+        raise DataError(
+            f"{path}: the model was learned from a table with the columns {some}; a table was expected "
+            f"({', '.join(COLUMNED)})."
+        )
+    words = known_words(held.before)
+    found = read(path, dataclasses.replace(how, worded=tuple(words)))
+    said = said_of_frame(found.frame, words)
+    if said and terminal is not None:
+        terminal.tell(f"{path}: {said}")
+    return dataclasses.replace(found, X=held.prepare(found.frame))
 
 
 def _read_photographs(
-    arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel, terminal: Terminal | None
+    files: list[pathlib.Path], held: SavedModel, how: ReadOptions, terminal: Terminal | None
 ) -> Dataset:
     """Return the features of pictures, by what the model has learned."""
-    if arguments.size is not None:
-        raise UserError("--size is for pictures scaled to one size; this model takes them as they are.")
-    if path.exists() and not holds_pictures(path):
-        raise DataError(f"{path}: the model was learned from photographs; a folder of pictures or one was expected.")
+    if files[0].exists() and not holds_pictures(files[0]):
+        raise DataError(
+            f"{files[0]}: the model was learned from photographs; a folder of pictures or one was expected."
+        )
     assert held.before is not None
-    pictures = look_at(path, skip=arguments.skip, n_jobs=arguments.jobs, classes=False, least=least_side(held.before))
+    how = dataclasses.replace(how, size=None, colours=False)
+    pictures = look_at(files, how, least_side(held.before))
     if terminal is not None:
-        terminal.stage(f"features of {len(pictures.files)} pictures")
+        terminal.stage(f"features of {len(pictures)} pictures")
     verbose = int(terminal is not None and terminal.lively)
-    X = describe(pictures, held.before, n_jobs=arguments.jobs, verbose=verbose)
-    held.model.set_params(n_jobs=arguments.jobs)
-    return read_labels_of(arguments, pictures.dataset(X))
-
-
-def read_labels_of(arguments: argparse.Namespace, dataset: Dataset) -> Dataset:
-    """Return samples with the labels that the arguments name, all checked."""
-    return labelled(dataset, ReadOptions(labels=arguments.labels, unlabelled=arguments.unlabelled))
+    X = describe(pictures, held.before, n_jobs=how.n_jobs, verbose=verbose)
+    return completed(pictures.dataset(X, how, described=True), how)
 
 
 def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Terminal) -> StandardScaler | None:
@@ -215,19 +253,16 @@ def standardizer(arguments: argparse.Namespace, dataset: Dataset, terminal: Term
     return StandardScaler()
 
 
-def check_reading(arguments: argparse.Namespace, path: pathlib.Path, held: SavedModel | None = None) -> None:
-    """Refuse options that say nothing about such a file, and pictures where rows made of pictures are due."""
-    if arguments.label_column is not None and ending_of(path) not in COLUMNED:
-        raise UserError(f"--label-column is for tables, which {path} is not: its labels have another place.")
-    if (arguments.columns is not None or arguments.drop) and ending_of(path) not in COLUMNED:
-        raise UserError(f"--columns and --drop are for tables, which {path} is not.")
-    encodes = getattr(arguments, "one_hot", None) is not None or getattr(arguments, "fill", False)
-    if encodes and ending_of(path) not in COLUMNED:
-        raise UserError(f"--one-hot and --fill are for tables, which {path} is not.")
-    if arguments.part is not None and path.exists() and path.suffix.lower() != ".npz":
+def check_reading(arguments: argparse.Namespace, path: pathlib.Path) -> None:
+    """Refuse options that say nothing about such a file."""
+    of_tables = ("columns", "drop", "one_hot", "fill")
+    asked = [
+        f"--{name.replace('_', '-')}" for name in of_tables if getattr(arguments, name, None) not in (None, [], False)
+    ]
+    if asked and ending_of(path) not in COLUMNED:
+        raise UserError(f"{' and '.join(asked)}: for tables, which {path} is not.")
+    if getattr(arguments, "part", None) is not None and path.exists() and path.suffix.lower() != ".npz":
         raise UserError(f"--part is for .npz files of two parts, which {path} is not.")
-    if held is not None and "features" in held.data and holds_pictures(path) and not held.of_photographs:
-        raise UserError(f"{path}: the model was learned from features of pictures, not from pixels.{_LIKE}")
 
 
 def check_same_kind(dataset: Dataset, held: SavedModel, path: str) -> None:
@@ -235,7 +270,7 @@ def check_same_kind(dataset: Dataset, held: SavedModel, path: str) -> None:
     made, expected = held.data.get("features"), held.width
     advice = _LIKE if made else ""
     if dataset.X.shape[1] != expected:
-        form = "" if held.image_shape is None else " ({}x{} images)".format(*held.image_shape)
+        form = "" if held.image_shape is None else f" ({'x'.join(map(str, held.image_shape))} pictures)"
         raise UserError(
             f"{path}: samples have {dataset.X.shape[1]} numbers, but the model was learned from samples of "
             f"{expected}{form}.{advice}"

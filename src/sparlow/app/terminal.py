@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-OK, WORK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+from .options import WRONG_USE
+
+OK, WORK_FAILED, INTERRUPTED = 0, 1, 130
 # names in files of other people must not move the cursor, clear the screen or rename the window
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
@@ -98,26 +100,31 @@ class Terminal:
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
         """Show a bar that the given function moves on by one, with words about the step; in a pipe, a stage each."""
-        if not self.lively:
-            done = 0
+        done, began, bar = 0, time.monotonic(), self._bar(title, total) if self.lively else None
 
-            def move(words: str) -> None:
-                nonlocal done
-                done += 1
-                self.stage(f"{title}, {done} of {total}: {words}" if words else f"{title}, {done} of {total}")
+        def move(words: str) -> None:
+            nonlocal done
+            done += 1
+            if bar is None:
+                self.stage(": ".join(filter(None, [f"{title}, {done} of {total}", words])))
+                return
+            left = (time.monotonic() - began) / done * (total - done)
+            bar.update(bar.task_ids[0], advance=1, words=words + f"  at most {left:.0f} s left" * (done < total))
 
+        with bar or contextlib.nullcontext():
             yield move
-            return
+
+    def _bar(self, title: str, total: int) -> Any:
+        """Return a bar of rich, None where it is not installed."""
         try:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         except ImportError:
-            yield lambda words: print(f"{title}: {words}", file=sys.stderr, flush=True)
-            return
+            return None
         columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True)) as bar:
-            task = bar.add_task(title, total=total, words="")
-            yield lambda words: bar.update(task, advance=1, words=words)
+        bar = Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True))
+        bar.add_task(title, total=total, words="")
+        return bar
 
 
 class InterruptGuard:
@@ -141,18 +148,6 @@ class InterruptGuard:
     def hold(self) -> None:
         """Let no interrupt through any more."""
         self._held = True
-
-    @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Let the first interrupt through again, and end what is done here by it: it can be left out."""
-        self._held = False
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.came = True
-            self._terminal.warn("stopping; what was learned is saved first.")
-        finally:
-            self._held = True
 
     def __enter__(self) -> InterruptGuard:
         main = threading.current_thread() is threading.main_thread()

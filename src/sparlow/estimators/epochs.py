@@ -18,10 +18,11 @@ from ..checkpoints import Checkpoint
 from ..coding import Coder
 from ..criteria import LDA, Quotient
 from ..dictionaries import unit_samples
+from ..dictionaries.atoms import unit_rows
 from ..labels import Labels
 from ..regularizers import coherence, proximity
 from ..rows import Samples, code
-from ..stochastic import BATCH, Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
+from ..stochastic import Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
 
 Array = NDArray[Any]
 
@@ -39,9 +40,10 @@ class Epochs:
     weights: Array  # (n,) how often each sample counts; zero for those that teach nothing
     graph: sp.csr_array | None  # along which neighbours are drawn
     strata: tuple[Array, ...]  # rows that batches have equal parts of
+    batch: int  # samples of a step
 
     @classmethod
-    def of(cls, setup: Any, samples: Samples, labels: Labels, quotient: Quotient, count: int) -> Epochs:
+    def of(cls, setup: Any, samples: Samples, labels: Labels, quotient: Quotient, count: int, batch: int) -> Epochs:
         """Return the epochs of a criterion bound to samples."""
         n = len(samples)
         if of_targets(setup.criterion):
@@ -60,6 +62,7 @@ class Epochs:
                 weights,
                 None,
                 (np.flatnonzero(known),),
+                batch,
             )
         known = np.ones(n, bool) if labels.known is None else labels.known
         strata = tuple(rows for rows in (np.flatnonzero(known), np.flatnonzero(~known)) if len(rows))
@@ -68,12 +71,12 @@ class Epochs:
         ]
         joined = sp.csr_array(sum(abs(graph) for graph in graphs)) if graphs else None
         begin = Pairs.zero(quotient, count)
-        return cls(samples, lambda width: begin, np.zeros((n, 0)), np.ones(n), joined, strata)
+        return cls(samples, lambda width: begin, np.zeros((n, 0)), np.ones(n), joined, strata, batch)
 
     @property
     def _size(self) -> int:
         """The rows of the largest stratum in a batch; the other strata and neighbours join them."""
-        return BATCH // (len(self.strata) * (1 if self.graph is None else 2))
+        return self.batch // (len(self.strata) * (1 if self.graph is None else 2))
 
     @property
     def per_pass(self) -> int:
@@ -139,11 +142,12 @@ def learn_in_steps(
 ) -> Course:
     """Make ``max_iter`` passes of stochastic steps, but no more than with 200 000 samples, from the dictionary D.
 
+    Steps are made in single precision: their noise is larger than its rounding.
     ``tell(row, D)`` hears of each pass, and ends learning by a true answer.
     """
     learner, anchor = Learner(setup.shrinkage), D
-    state, done = learner.init(D, epochs.begin(setup.views.width(len(D)))), 0
-    total = min(setup.max_iter * epochs.per_pass, math.ceil(SEEN / BATCH))
+    state, done = learner.init(D.astype(np.float32), epochs.begin(setup.views.width(len(D)))), 0
+    total = min(setup.max_iter * epochs.per_pass, math.ceil(SEEN / epochs.batch))
     rows = [_row(setup, state, anchor, 0, [])]
     if checkpoint is not None and checkpoint.arrays is not None:
         assert checkpoint.numbers is not None
@@ -164,21 +168,21 @@ def learn_in_steps(
             rows.append(_row(setup, state, anchor, len(rows), found))
             if checkpoint is not None:
                 checkpoint.keep_pass(state.arrays(), rows, done)
-            if tell is not None and tell(rows[-1], state.dictionary):
+            if tell is not None and tell(rows[-1], unit_rows(state.dictionary.astype(D.dtype))):
                 reason = "stopped by callback"
     except KeyboardInterrupt:
         reason = "interrupted"
-    return Course(state.dictionary, rows, reason)
+    return Course(unit_rows(state.dictionary.astype(D.dtype)), rows, reason)
 
 
 def _drawn(setup: Any, samples: Samples, rng: np.random.RandomState) -> Samples:
-    """Return a batch, or copies of it."""
-    samples = dataclasses.replace(samples, weights=(1.0, 0.0))
-    if setup.copies is None:
-        return samples
-    X = samples.X.toarray() if sp.issparse(samples.X) else np.asarray(samples.X)
-    X = np.asarray(setup.copies.draw(X, rng) if hasattr(setup.copies, "draw") else setup.copies(X, rng), X.dtype)
-    return dataclasses.replace(samples, store=unit_samples(X) if setup.unit else X)
+    """Return a batch, or copies of it, in single precision."""
+    X = samples.X
+    if setup.copies is not None:
+        X = X.toarray() if sp.issparse(X) else np.asarray(X)
+        X = np.asarray(setup.copies.draw(X, rng) if hasattr(setup.copies, "draw") else setup.copies(X, rng), X.dtype)
+        X = unit_samples(X) if setup.unit else X
+    return dataclasses.replace(samples, store=X.astype(np.float32, copy=False), weights=(1.0, 0.0))
 
 
 def _row(setup: Any, state: State, anchor: Array, number: int, found: list[tuple[float, float]]) -> dict[str, float]:

@@ -33,7 +33,7 @@ from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..rows import Codes, Features, Samples
 from ..solvers import EarlyStopping, Solver
 from ..spectrum import component_quotients, spectrum_of
-from ..stochastic import has_steps
+from ..stochastic import batch_size, has_steps
 from ..tracequotient import canonical
 from ..views import Bound
 from ..voting import Rule
@@ -322,7 +322,7 @@ def _stepped(
 
         return tell is not None and tell(row, model)
 
-    epochs = Epochs.of(setup, alone, labels, quotient, count)
+    epochs = Epochs.of(setup, alone, labels, quotient, count, batch_size(len(D)))
     course = learn_in_steps(setup, epochs, D, follow, checkpoint)
     return course.dictionary, course
 

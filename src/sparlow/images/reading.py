@@ -9,7 +9,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", 
 
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's convert("L")
 _ORIENTATION = 0x0112  # the EXIF tag
+_TURNED = (5, 6, 7, 8)  # orientations that are a quarter off
 _DARK = 4095  # the most that twelve bits hold
 _WAYS = {"P": "RGBA", "PA": "RGBA", "La": "LA", "LAB": "RGB"}  # modes without a direct conversion to grey
 _GRAY = ("1", "L", "LA", "La", "I", "F")  # modes without colours
@@ -120,16 +121,39 @@ def read_colours(image: Any, least: int | None = None) -> Array:
             return _picture_colours(opened, name_of(image))
 
 
-def has_colours(image: Any) -> bool:
-    """Return whether a picture file has colours that can be seen, so that its grey values leave something out."""
+class Decoded(NamedTuple):
+    """A picture, decoded once: grey levels, the value of white, colours if they can be seen, and the size of the file.
+
+    ``colours`` are bytes (height, width, 3); ``size`` is height and width, upright.
+    """
+
+    levels: Array
+    white: int
+    colours: Array | None
+    size: tuple[int, int]
+
+
+def decoded(image: Any, max_side: int | None = None) -> Decoded:
+    """Return grey levels, as :func:`read_levels` gives them, and the colours of a picture file."""
     pil = _pillow()
     with _named(image), pil.open(io.BytesIO(file_bytes(image))) as opened:
-        if opened.mode in _GRAY or opened.mode.startswith("I;16"):
-            return False
-        opened.draft("RGB", (_GLANCE, _GLANCE))
-        picture = opened.convert(_WAYS.get(opened.mode, opened.mode)).convert("RGB")
-        picture.thumbnail((_GLANCE, _GLANCE))
-        return bool(np.ptp(np.asarray(picture).astype(int), axis=2).max() > _TINGE)
+        width, height = opened.size
+        if max_side is not None and opened.format == "JPEG":
+            opened.draft("RGB", (max_side, max_side))
+        turned = _orientation(opened) in _TURNED
+        grey = opened.mode in _GRAY or _is_wide(opened)
+        picture = _upright(opened)
+        size = (width, height) if turned else (height, width)
+        levels, white = _picture_levels(picture, max_side, pil, name_of(image))
+        if grey:
+            return Decoded(levels, white, None, size)
+        colours = picture.convert("RGB")
+        if colours.size != levels.shape[::-1]:
+            colours = colours.resize(levels.shape[::-1], pil.Resampling.LANCZOS, reducing_gap=3.0)
+        glance = colours.copy()
+        glance.thumbnail((_GLANCE, _GLANCE))
+        seen = np.ptp(np.asarray(glance).astype(int), axis=2).max() > _TINGE
+        return Decoded(levels, white, np.asarray(colours) if seen else None, size)
 
 
 def resized(levels: Array, shape: tuple[int, int]) -> Array:

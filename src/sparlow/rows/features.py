@@ -175,6 +175,8 @@ class Rows(Features):
         return out
 
     def form(self, S: Structure) -> Array:
+        if len(self.blocks) == 1:
+            return _form(S, self.blocks[0], self.n_jobs)
         out = np.empty((self.shape[1],) * 2)
         for i, (block, columns) in enumerate(zip(self.blocks, self.slices, strict=True)):
             out[columns, columns] = _form(S, block, self.n_jobs)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from ...criteria import criterion_named
-from ...estimators import SparLow
 from ...evaluation import (
-    CLASSIFIERS,
     OWN,
     Judgement,
     compare,
@@ -22,70 +20,57 @@ from ...evaluation import (
     in_order,
     judge,
     labels_of,
-    learn_and_judge,
     pooled,
+    said_of_commonest,
 )
 from ...labels import known_rows
-from ..arguments import add_data, add_model, build_model, refuse_model_options, views_of, whole_number
 from ..confidence import answer
 from ..dataset import Dataset, tidy_labels
-from ..photographs import Pictures, Recipe, describe
-from ..photographs import learn as learn_features
-from ..saved import SavedModel, read_data, read_labels_of, read_model, standardizer
+from ..judgements import lines_of
+from ..learning import Source, features_of, read_source
+from ..pictures import describe
+from ..pictures import learn as learn_features
+from ..saved import SavedModel, read_data, read_model
+from ..settings import build_model
 from ..terminal import OK, WORK_FAILED, Terminal, UserError, table
-from .fit import check_labelled, mixed, photographs, tell_of_colours, wants_encoding
 
 Array = NDArray[Any]
 
-SUMMARY = "accuracy of a saved model on new samples, or of a fresh one by cross-validation"
-EXAMPLES = """\
-  sparlow evaluate faces.sparlow new_faces/           # the saved model on samples it has not seen
-  sparlow evaluate faces/ --rivals                    # is SparLow any good here? five folds, beside PCA and LDA
-  sparlow evaluate digits.npz --criterion mfa --folds 10 --json
-
-With MODEL: classifiers are trained on the embedding of the model's training samples and label DATA.
-Without: a model with the given parameters is learned on each fold's training part and judged on the rest.
-predict is what sparlow predict answers: the votes of neighbours, or the classifier of a saved pipeline, under its name.
-1NN is the nearest neighbour, SVM a Gaussian support vector machine whose C and gamma come from training samples only.
-A model learned from real targets is judged by R²."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a file that sparlow fit wrote; without it: folds")
-    parser.add_argument("data", metavar="DATA", help="samples with labels")
-    parser.add_argument("--classifiers", nargs="+", choices=list(CLASSIFIERS), default=list(CLASSIFIERS), metavar="C",
-                        help=f"what judges the embedding: {', '.join(CLASSIFIERS)} or both; default: both")  # fmt: skip
-    parser.add_argument("--folds", type=whole_number(2), default=5, metavar="K", help="without MODEL; default: 5")
-    parser.add_argument("--rivals", action="store_true", help="without MODEL: also raw values, PCA and LDA")
-    add_model(parser)
-    add_data(parser)
+_OF_LEARNING = ("set", "kind", "network", "one_hot", "fill", "standardize", "columns", "drop", "grey", "groups")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge and tell."""
     if arguments.model is None:
-        (rows, features), seen = _cross_validated(arguments, terminal), 0
-        how = f"{arguments.folds}-fold cross-validation on {arguments.data}{f', {features}' * bool(features)}"
-    else:
-        if arguments.rivals:
-            raise UserError("--rivals goes without MODEL: rivals need samples to learn from. See also sparlow report.")
-        refuse_model_options(arguments)
-        held = read_model(arguments.model)
-        dataset = read_data(arguments, arguments.data, held, terminal)
-        how = f"{arguments.model} on {arguments.data}"
-        known = dataset.seen_by(held)
-        seen = int(known.sum())
-        if seen:
-            terminal.warn(said_of_seen(seen, len(dataset.X)))
-            how += f", of which {seen} of {len(dataset.X)} were learned from"
-        if not known.all():
-            dataset = dataset.take(np.flatnonzero(~known))
-        if held.model._training.targets is not None:
-            return _r_squared(held, dataset, {"how": how, **_seen(seen)}, terminal)
-        terminal.stage(f"judging the model on {len(dataset.X)} samples")
-        rows = [judge_saved(held, dataset, arguments.classifiers, terminal)]
-    terminal.result({"how": how, **_seen(seen), "methods": [as_dict(row) for row in rows]}, f"{how}\n\n{_text(rows)}")
+        rows, how = _cross_validated(arguments, terminal)
+        return _tell(rows, how, 0, terminal)
+    for name in _OF_LEARNING:
+        if getattr(arguments, name) not in (None, [], False):
+            option = "pictures" if name == "kind" else name.replace("_", "-")
+            raise UserError(f"--{option} goes without MODEL: {arguments.model} is learned already.")
+    held = read_model(arguments.model)
+    dataset = read_data(arguments, arguments.data, held, terminal)
+    how = f"{arguments.model} on {arguments.data}"
+    known = dataset.seen_by(held)
+    seen = int(known.sum())
+    if seen:
+        terminal.warn(said_of_seen(seen, len(dataset.X)))
+        how += f", of which {seen} of {len(dataset.X)} were learned from"
+    if not known.all():
+        dataset = dataset.take(np.flatnonzero(~known))
+    if held.model._training.targets is not None:
+        return _r_squared(held, dataset, how, seen, terminal)
+    terminal.stage(f"judging the model on {len(dataset.X)} samples")
+    return _tell([judge_saved(held, dataset, arguments.classifiers, terminal)], how, seen, terminal)
+
+
+def _tell(rows: list[Judgement], how: str, seen: int, terminal: Terminal) -> int:
+    """Print judgements, and say where the first is worse than no model at all."""
+    said = said_of_commonest(rows[0])
+    if said:
+        terminal.warn(said)
+    payload = {"how": how, **_seen(seen), "below_commonest": bool(said), "methods": [as_dict(row) for row in rows]}
+    terminal.result(payload, f"{how}\n\n{_text(rows)}")
     return OK
 
 
@@ -105,15 +90,14 @@ def judge_saved(held: SavedModel, dataset: Dataset, classifiers: Any, terminal: 
     """Train classifiers on the model's training samples and let them label new ones."""
     known = held.training_labels()
     if dataset.y is None:
-        raise UserError(f"{dataset.source} has no labels to compare with: --label-column or --labels name them.")
+        raise UserError(f"{dataset.source} has no labels to compare with: --labels names them.")
     if known is None:
         raise UserError("The model was learned without labels, so there are none to give. Evaluate it without MODEL.")
     check_labels_known(known, dataset, "the model", terminal)
-    if len(known) < held.data.get("n_samples", 0):
-        terminal.tell(f"1NN and SVM learn from {len(known)} training samples, those that the file holds")
-    name = f"{type(held.model.criterion_).__name__}-SparLow"
+    if len(known) < held.data.get("n_samples", 0) and classifiers:
+        terminal.tell(f"{' and '.join(classifiers)} learn from {len(known)} training samples, those in the file")
     try:
-        return judge(name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
+        return judge(held.name, held.model.embedding_, known, held.model.transform(dataset.X), dataset.y,
                      classifiers=classifiers, own=own_answers(held, dataset))  # fmt: skip
     except ValueError as error:
         raise UserError(f"{dataset.source}: {error}", WORK_FAILED) from error
@@ -138,7 +122,7 @@ def check_labels_known(known: Any, dataset: Dataset, teacher: str, terminal: Ter
     if len(strange) == len(asked):
         raise UserError(
             f"{dataset.source}: none of its labels ({_few(asked)}) is known to {teacher}, which has {_few(learned)}: "
-            "every answer would be wrong. --label-column or --labels name other labels."
+            "every answer would be wrong. --labels names others."
         )
     terminal.warn(
         f"{dataset.source}: {teacher} does not know the labels {_few(strange)}: samples that have them count as wrong."
@@ -150,109 +134,82 @@ def _few(labels: list[str]) -> str:
     return f"{', '.join(labels[:5])}{' …' if len(labels) > 5 else ''}"
 
 
-@dataclass(frozen=True)
-class _Folded:
-    """Samples whose preparation is learned anew in each fold: scaled columns, or features of photographs."""
-
-    y: Array
-    whole: Dataset | Pictures
-    scaler: Any = None  # of columns
-    frame: Any = None  # what it scales and encodes, in place of the rows of the dataset
-    run: dict[str, Any] = field(default_factory=dict)  # threads and progress
-
-    def parts(self, train: Array, held: Array) -> tuple[Array, Array, float]:
-        """Return samples to learn from, samples to judge by, of which nothing is learned, and seconds of learning."""
-        began = time.perf_counter()
-        if isinstance(self.whole, Pictures):
-            features = learn_features(self.whole.take(train), Recipe(), **self.run)
-            seconds = time.perf_counter() - began
-            return features.X, describe(self.whole.take(held), features.pipeline, **self.run), seconds
-        rows = self.whole.X if self.frame is None else self.frame.iloc
-        X, X_new = rows[train], rows[held]
-        if self.scaler is not None:
-            X, X_new = self.scaler.fit_transform(X), self.scaler.transform(X_new)
-        return X, X_new, time.perf_counter() - began
-
-
-def _folded(arguments: argparse.Namespace, model: SparLow, terminal: Terminal) -> _Folded:
-    """Read what is judged, and choose the views of the model."""
-    pictures = photographs(arguments, terminal)
-    if pictures is not None:
-        known = arguments.network is not None
-        dataset = read_labels_of(arguments, pictures.dataset(np.ones((len(pictures.files), 1)), colours=known))
-        check_labelled(model, dataset)
-        tell_of_colours(dataset, terminal)
-        run = {"n_jobs": arguments.jobs, "verbose": int(terminal.lively)}
-        if known:  # nothing is learned from these pictures
-            terminal.stage(f"vectors of {len(pictures.files)} pictures")
-            X = learn_features(pictures, Recipe(network=arguments.network), **run).X
-            return _Folded(_classes(dataset), replace(dataset, X=X))
-        return _Folded(_classes(dataset), pictures, run=run)
-    if wants_encoding(arguments):
-        mixture, dataset = mixed(arguments, terminal)
-        check_labelled(model, dataset)
-        encoder = mixture.encoder(arguments.standardize is not False)
-        return _Folded(_classes(dataset), dataset, encoder, mixture.frame)
-    dataset = read_data(arguments, arguments.data, terminal=terminal)
-    model.set_params(views=views_of(arguments, dataset))
-    check_labelled(model, dataset)
-    tell_of_colours(dataset, terminal)
-    return _Folded(_classes(dataset), dataset, standardizer(arguments, dataset, terminal))
-
-
-def _classes(dataset: Dataset) -> Array:
-    """Return the class labels of a file, or say that it has none."""
-    if dataset.y is None or dataset.y.ndim > 1 or dataset.y.dtype.kind == "f":
-        raise UserError(f"{dataset.source}: cross-validation needs class labels; --label-column or --labels name them.")
-    return dataset.y
+def _parts(source: Source, train: Array, held: Array) -> tuple[Array, Array]:
+    """Return samples to learn from, and samples to judge by, of which nothing is learned."""
+    if source.pictures is not None:
+        features = learn_features(source.pictures.take(train), clone(source.steps))
+        return features.X, describe(source.pictures.take(held), features.pipeline)
+    dataset = source.dataset
+    rows = dataset.X if dataset.frame is None else dataset.frame.iloc
+    if source.scaler is None:
+        return rows[train], rows[held]
+    scaler = clone(source.scaler)
+    return scaler.fit_transform(rows[train]), scaler.transform(rows[held])
 
 
 def _cross_validated(arguments: argparse.Namespace, terminal: Terminal) -> tuple[list[Judgement], str]:
-    """Return judgements, and what is to be known about them."""
-    if arguments.start is not None:
-        raise UserError("--from has seen the held-out samples: without MODEL each fold learns a dictionary of its own.")
-    model = build_model(arguments)
-    data = _folded(arguments, model, terminal)
-    y, n = data.y, len(data.y)
-    semi = criterion_named(model.criterion).supervision == "semi"
-    known = np.flatnonzero(known_rows(y, semi=semi))
-    name = f"{criterion_named(model.criterion).__class__.__name__}-SparLow"
+    """Return judgements, and how they came about."""
+    arguments.memory = None
+    model = build_model(arguments.criterion, arguments.set, arguments.jobs)
+    source = read_source(arguments, model, terminal)
+    dataset, how = source.dataset, f"{arguments.folds}-fold cross-validation on {arguments.data}"
+    y = dataset.classes
+    if y is None:
+        raise UserError(f"{dataset.source}: cross-validation needs class labels; --labels names them.")
+    groups = dataset.groups
+    how += ", groups held out whole" * (groups is not None)
+    if source.pictures is not None and arguments.network is not None:  # nothing is learned from these pictures
+        dataset = replace(dataset, X=features_of(source, terminal).X)
+        source = Source(dataset)
+    how += ", features learned anew in each fold" * (source.pictures is not None)
+    if dataset.features:
+        how += (
+            ", features learned from all of these pictures, those held out included: sparlow evaluate FOLDER does not"
+        )
+    criterion = criterion_named(model.criterion)
+    known = np.flatnonzero(known_rows(y, semi=criterion.supervision == "semi"))
+    name = f"{type(criterion).__name__}-SparLow"
     parts: dict[str, list[Judgement]] = {}
     terminal.stage(f"fold 1 of {arguments.folds} (the first fit after installation also compiles for some seconds)")
     try:
         with terminal.progress("folds", arguments.folds) as step:
-            for _, test in folds(y[known], arguments.folds, arguments.seed):
+            for _, test in folds(y[known], arguments.folds, 0, None if groups is None else groups[known]):
                 held = known[test]
-                train = np.setdiff1d(np.arange(n), held)
-                X, X_new, seconds = data.parts(train, held)
-                fold = (X, y[train], X_new, y[held])
-                if arguments.rivals:
-                    found = list(compare({name: model}, *fold, arguments.classifiers))
-                else:
-                    found = [learn_and_judge(name, model, *fold, arguments.classifiers)]
-                for row in found:
+                train = np.setdiff1d(np.arange(len(y)), held)
+                began = time.perf_counter()
+                X, X_new = _parts(source, train, held)
+                seconds = time.perf_counter() - began
+                fitted = _WithGroups(model, None if groups is None else groups[train])
+                for row in compare({name: fitted}, X, y[train], X_new, y[held], arguments.classifiers):
                     parts.setdefault(row.name, []).append(replace(row, fit_seconds=row.fit_seconds + seconds))
-                step("  ".join(f"{which} {100 * value:.1f} %" for which, value in found[0].accuracies().items()))
+                said = parts[name][-1].accuracies().items()
+                step("  ".join(f"{which} {100 * value:.1f} %" for which, value in said))
     except (ValueError, TypeError) as error:
         raise UserError(str(error), WORK_FAILED) from error
-    return [pooled(rows) for rows in parts.values()], _said_of_features(data.whole)
+    return [pooled(rows) for rows in parts.values()], how
 
 
-def _said_of_features(whole: Dataset | Pictures) -> str:
-    """Return how features of pictures were learned, or an empty text."""
-    if isinstance(whole, Pictures):
-        return "features learned anew in each fold"
-    if whole.features:
-        return "features learned from all of these pictures, those held out included: sparlow evaluate FOLDER does not"
-    return ""
+class _WithGroups:
+    """A model that is fitted with the groups of one fold."""
+
+    def __init__(self, model: Any, groups: Array | None) -> None:
+        self._model, self._groups = model, groups
+
+    def __sklearn_clone__(self) -> _WithGroups:
+        return _WithGroups(clone(self._model), self._groups)
+
+    def fit(self, X: Array, y: Any) -> Any:
+        """Return the fitted model."""
+        return self._model.fit(X, y) if self._groups is None else self._model.fit(X, y, groups=self._groups)
 
 
-def _r_squared(held: SavedModel, dataset: Dataset, said: dict[str, Any], terminal: Terminal) -> int:
+def _r_squared(held: SavedModel, dataset: Dataset, how: str, seen: int, terminal: Terminal) -> int:
     """Print R² of predicted targets."""
     if dataset.y is None:
-        raise UserError(f"{dataset.source} has no targets to compare with: --label-column or --labels name them.")
+        raise UserError(f"{dataset.source} has no targets to compare with: --labels names them.")
     score = held.model.score(dataset.X, dataset.y)
-    terminal.result({**said, "r2": score}, f"{said['how']}\n\nR² of the regression on the embedding: {score:.4f}")
+    text = f"{how}\n\nR² of the regression on the embedding: {score:.4f}"
+    terminal.result({"how": how, **_seen(seen), "r2": score}, text)
     return OK
 
 
@@ -264,6 +221,7 @@ def as_dict(row: Judgement) -> dict[str, Any]:
         "fit_seconds": row.fit_seconds,
         "n_samples": len(row.truth),
         "accuracy": row.accuracies(),
+        "balanced_accuracy": {which: row.balanced(which) for which in row.predicted},
         "classes": row.classes,
         "per_class": {which: row.per_class(which) for which in row.predicted},
         "confusion": {which: row.confusion(which) for which in row.predicted},
@@ -272,18 +230,16 @@ def as_dict(row: Judgement) -> dict[str, Any]:
 
 def _text(rows: list[Judgement]) -> str:
     """Return the accuracies as lines for the terminal."""
-    classifiers = list(rows[0].predicted)
-    lines = [[row.name, row.dimension, *(row.percent(which) for which in classifiers), *_seconds(row)] for row in rows]
-    head = ["", "numbers", *(f"{which} %" for which in classifiers), "fit (s)"][: len(lines[0])]
     first = rows[0]
-    parts = [table(lines, head), f"{first.name}, {len(first.truth)} samples, {classifiers[0]}:"]
-    parts.append(_confusion_text(first, classifiers[0]))
-    return "\n\n".join(parts)
-
-
-def _seconds(row: Judgement) -> list[str]:
-    """Return the seconds of a fit; nothing for a model that was fitted before."""
-    return [] if np.isnan(row.fit_seconds) else [f"{row.fit_seconds:.2f}"]
+    lines, head = lines_of(rows, seconds=not np.isnan(first.fit_seconds))
+    counts = dict(zip(*np.unique(first.truth, return_counts=True), strict=True))
+    common = max(counts, key=lambda label: counts[label])
+    share = f"{100 * counts[common] / len(first.truth):.2f}"
+    parts = [table(lines, head)]
+    if len(rows) == 1:
+        parts.append(f"always {str(common)!r}, the commonest class: {share} %")
+    parts.append(f"{first.name}, {len(first.truth)} samples, {next(iter(first.predicted))}:")
+    return "\n\n".join([*parts, _confusion_text(first, next(iter(first.predicted)))])
 
 
 def _confusion_text(row: Judgement, classifier: str) -> str:

@@ -11,38 +11,11 @@ import numpy as np
 from ... import explanations, plots
 from ...estimators.attributes import features_of
 from ...views import Patches
-from ..arguments import add_data, whole_number
 from ..confidence import answer
 from ..dataset import Dataset
-from ..outputs import writable, write_bytes
+from ..outputs import writable, write
 from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, Terminal, UserError, table
-
-SUMMARY = "what in a picture speaks for its class: which atoms, and where"
-EXAMPLES = """\
-  sparlow explain digits.sparlow what.png
-  sparlow explain digits.sparlow what.png --class 3 --against 5 -o why.png
-  sparlow explain digits.sparlow digits.npz --sample 12 -o why.png
-
-For a model of local codes: the parts of the picture that speak most for a class (+) rather than another (-), by default
-the most probable one and the next. A part is an atom in a cell of the picture; its share is that of all that speaks for
-either class. For codes of whole pictures: the atoms that it is made of, and their codes. -o draws it (.png)."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote, of pictures of one size")
-    parser.add_argument("data", metavar="DATA", help="one picture, or several with --sample")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the picture to draw, *.png")
-    parser.add_argument(
-        "--sample", type=whole_number(0), default=0, metavar="N", help="which of DATA, from 0; default: 0"
-    )
-    parser.add_argument("--class", dest="label", metavar="A", help="the class to speak for; default: the most probable")
-    parser.add_argument("--against", metavar="B", help="the other class; default: the next")
-    parser.add_argument(
-        "--parts", type=whole_number(1), default=6, metavar="K", help="how many parts to name; default: 6"
-    )
-    add_data(parser)
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -64,7 +37,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if path is not None:
         file = io.BytesIO()
         axes()[0].figure.savefig(file, format="png", dpi=150)
-        write_bytes(path, file.getvalue())
+        write(path, file.getvalue())
         payload, text = {"output": str(path), **payload}, f"{text}\n\n{path}"
     terminal.result(payload, text)
     return OK
@@ -104,7 +77,7 @@ def _local(held: SavedModel, one: Dataset, arguments: argparse.Namespace) -> tup
 def _whole(held: SavedModel, one: Dataset, arguments: argparse.Namespace) -> tuple[dict[str, Any], str, Any]:
     """Explain by the atoms that the sample is made of."""
     if arguments.label is not None or arguments.against is not None:
-        raise UserError("--class and --against are for models of local codes (sparlow fit --patches).")
+        raise UserError("--class and --against are for models of local codes (sparlow fit --pictures patches).")
     model = held.model
     code = model.encode(one.X).toarray()[0]
     chosen = np.argsort(-np.abs(code))[: min(arguments.parts, np.count_nonzero(code))]
@@ -124,8 +97,8 @@ def _whole(held: SavedModel, one: Dataset, arguments: argparse.Namespace) -> tup
 
     def draw() -> Any:
         if shape is None:
-            raise UserError("-o draws pictures; rows that are pictures need --size HEIGHTxWIDTH.")
-        return plots.explanation(one.X[0], model.dictionary_, code, shape, n_atoms=arguments.parts)
+            raise UserError("-o draws pictures; learn the model with --size HEIGHTxWIDTH, if rows are pictures.")
+        return plots.explanation(one.X[0], model.dictionary_, code, (shape[0], shape[1]), n_atoms=arguments.parts)
 
     return payload, text, draw
 

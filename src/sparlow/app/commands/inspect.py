@@ -13,18 +13,8 @@ from ...labels import known_rows
 from ..saved import SavedModel, read_model
 from ..terminal import OK, Terminal, table
 
-SUMMARY = "what a model file holds: parameters, choices, sizes, course of learning"
-EXAMPLES = """\
-  sparlow inspect faces.sparlow
-  sparlow inspect faces.sparlow --json | jq .parameters"""
-
 _LONG = ("marks", "names", "unlikeness")
 _COURSE = ("step_number", "cost", "quotient", "held_out", "nonzeros", "seconds")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

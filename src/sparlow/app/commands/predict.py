@@ -1,9 +1,10 @@
-"""``sparlow predict MODEL DATA -o FILE``."""
+"""``sparlow predict MODEL DATA… -o FILE``."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,76 +12,48 @@ from numpy.typing import NDArray
 
 from ...evaluation import CLASSIFIERS
 from ...labels import known_rows
-from ..arguments import add_data, add_output, fraction, whole_number
 from ..confidence import Answer, answer
 from ..dataset import Dataset, tidy_labels
-from ..outputs import TABLES, writable, write_npy
+from ..outputs import TABLES, writable, write
 from ..saved import SavedModel, read_data, read_model
 from ..terminal import OK, Terminal, UserError, table
 
 Array = NDArray[Any]
 
-SUMMARY = "label new samples with a saved model, or predict their targets"
-EXAMPLES = """\
-  sparlow predict faces.sparlow new_faces/ -o labels.csv
-  sparlow predict faces.sparlow who.png
-  sparlow predict faces.sparlow new_faces/ --reject 0.05    # no label for what is unlike the training samples
-  sparlow predict digits.sparlow new.npy --classifier SVM -o labels.npy
-
-The nearest training samples in the embedding vote. FILE is .csv or .parquet, with the columns name (if samples have
-names), label, probability, second (the second choice), likeness and nearest1, nearest2, … (training samples), or .npy
-with the labels alone; without it they are printed. likeness is the share of held-out samples that are less like the
-training samples: --reject P leaves those below P without a label, which turns away about a share P of samples of known
-classes, and most of unknown ones. With --classifier, or with the classifier of a saved pipeline, that gives the labels.
-Models of real targets (--criterion mvr and smvr) predict these by their ridge regression. Labels in DATA are not looked
-at."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
-    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
-    parser.add_argument("-o", "--output", metavar="FILE", help=".csv, .parquet or .npy; default: print them")
-    parser.add_argument(
-        "--classifier", choices=list(CLASSIFIERS), help="default: that of the saved pipeline, or votes of neighbours"
-    )
-    parser.add_argument("--reject", type=fraction, metavar="P", help="give no label to samples of a likeness below P")
-    parser.add_argument(
-        "--nearest", type=whole_number(0), default=3, metavar="K", help="nearest training samples to name; default: 3"
-    )
-    add_output(parser)
-    add_data(parser)
-
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Read, label, write."""
-    path = None if arguments.output is None else writable(arguments.output, arguments.model, arguments.data)
-    if path is not None and path.suffix.lower() not in (".csv", ".parquet", ".npy"):
+    path = None if arguments.output is None else writable(arguments.output, arguments.model, *arguments.data)
+    if path is not None and path.suffix.lower() not in (*TABLES, ".npy"):
         raise UserError(f"{path.name}: labels are written as .csv, .parquet or .npy.")
     held = read_model(arguments.model)
     dataset = read_data(arguments, arguments.data, held, terminal)
-    terminal.stage(f"predicting {len(dataset.X)} samples")
+    n = len(dataset.X)
+    terminal.stage(f"predicting {n} samples")
+    seen = int(dataset.seen_by(held).sum())
+    if seen:
+        which = "these very samples" if seen == n else f"{seen} of these {n} samples"
+        terminal.tell(f"the model was learned from {which}: what it says of them tells nothing about new ones")
     targets = _targets(held, dataset, arguments)
     if targets is not None:
         if arguments.reject is not None:
             raise UserError("--reject is for labels; this model predicts numbers.")
-        return _tell(path, targets, {"target": targets}, dataset, {"what": "target"}, arguments, terminal)
+        return _tell(path, targets, {"target": targets}, dataset, {"what": "target", "n_seen": seen}, terminal)
     said = _answer(held, dataset, arguments)
-    kept = np.ones(len(dataset.X), bool)
+    kept = np.ones(n, bool)
     if arguments.reject is not None:
         if "unlikeness" not in held.data:
             terminal.warn(
                 f"{arguments.model} does not say how like held-out samples are, as sparlow fit measures it: likeness "
                 "is that of the training samples to each other, and more than a share P of known ones is turned away."
             )
-        assert said.likeness is not None
         kept = said.likeness >= arguments.reject
     labels = tidy_labels(said.labels)
     counts = {str(label): int(np.sum(labels[kept] == label)) for label in np.unique(labels[kept])}
-    payload = {"what": "label", "counts": counts, **({} if arguments.reject is None else {"rejected": int(sum(~kept))})}
-    blank = -1 if labels.dtype.kind in "iu" else ""
-    return _tell(path, np.where(kept, labels, blank), _columns(said, labels, kept, held), dataset, payload, arguments,
-                 terminal)  # fmt: skip
+    payload = {"what": "label", "n_seen": seen, "counts": counts}
+    payload |= {} if arguments.reject is None else {"rejected": int(sum(~kept))}
+    given = np.where(kept, labels, -1 if labels.dtype.kind in "iu" else "")
+    return _tell(path, given, _columns(said, labels, kept, held), dataset, payload, terminal)
 
 
 def _targets(held: SavedModel, dataset: Dataset, arguments: argparse.Namespace) -> Array | None:
@@ -96,26 +69,24 @@ def _answer(held: SavedModel, dataset: Dataset, arguments: argparse.Namespace) -
     known = held.training_labels()
     if known is None and held.predictor is None:
         raise UserError("The model was learned without labels, so there are none to give: sparlow transform embeds.")
-    said = answer(held, dataset.X, arguments.nearest)
+    said = answer(held, dataset.X)
     if arguments.classifier is None:
         return said
     rows = known_rows(known)
     Z, words = held.model.embedding_[rows], np.asarray(known)[rows].astype(str)
     labels = CLASSIFIERS[arguments.classifier](Z, words, held.model.transform(dataset.X))
-    return Answer(labels, None, None, said.likeness, said.nearest)
+    return replace(said, labels=labels, probabilities=None, second=None)
 
 
 def _columns(said: Answer, labels: Array, kept: Array, held: SavedModel) -> dict[str, Any]:
     """Return the columns of a table; labels that are not given are empty."""
-    columns: dict[str, Any] = {
-        "label": [label if ok else None for label, ok in zip(labels.tolist(), kept, strict=True)]
-    }
+    given = [label if ok else None for label, ok in zip(labels.tolist(), kept, strict=True)]
+    columns: dict[str, Any] = {"label": given}
     if said.probabilities is not None:
         columns["probability"] = [round(float(value), 4) for value in said.probabilities]
     if said.second is not None:
         columns["second"] = tidy_labels(said.second).tolist()
-    if said.likeness is not None:
-        columns["likeness"] = [round(float(value), 4) for value in said.likeness]
+    columns["likeness"] = [round(float(value), 4) for value in said.likeness]
     names = held.data.get("names")
     for place, rows in enumerate(said.nearest.T):
         columns[f"nearest{place + 1}"] = [int(row) if names is None else names[row] for row in rows]
@@ -128,7 +99,6 @@ def _tell(
     columns: dict[str, Any],
     dataset: Dataset,
     payload: dict[str, Any],
-    arguments: argparse.Namespace,
     terminal: Terminal,
 ) -> int:
     """Write or print labels or targets."""
@@ -140,13 +110,9 @@ def _tell(
     payload, what = {"n_samples": len(found), **payload}, payload["what"]
     if path is None:
         shown = {name: [_shown(name, cell) for cell in column] for name, column in columns.items()}
-        lines = [list(row) for row in zip(*shown.values(), strict=True)]
-        terminal.result({**payload, **columns}, table(lines, list(columns)))
+        terminal.result({**payload, **columns}, table(list(zip(*shown.values(), strict=True)), list(columns)))
         return OK
-    if path.suffix.lower() == ".npy":
-        write_npy(path, found)
-    else:
-        TABLES[path.suffix.lower()](path, columns, arguments.raw)
+    write(path, found if path.suffix.lower() == ".npy" else columns)
     rejected = f", {payload['rejected']} left without one" if payload.get("rejected") else ""
     terminal.result({"output": str(path), **payload}, f"{path}: {len(found)} {what}{'s' * (len(found) > 1)}{rejected}")
     return OK

@@ -10,33 +10,11 @@ import numpy as np
 
 from ...files import replacing
 from ...rows import Local
-from ..arguments import add_data, add_output
 from ..dataset import DataError, Dataset
-from ..large import add_memory, is_large, mapped, parts_of, within_memory
-from ..outputs import TABLES, writable, write_npy, write_npz, write_sparse
+from ..large import is_large, mapped, parts_of, within_memory
+from ..outputs import TABLES, writable, write
 from ..saved import SavedModel, check_same_kind, read_data, read_model
 from ..terminal import OK, Terminal, UserError
-
-SUMMARY = "embed samples with a saved model"
-EXAMPLES = """\
-  sparlow transform faces.sparlow faces/ -o embedding.npy
-  sparlow transform faces.sparlow faces/ -o embedding.csv    # with a header, names of files and labels
-  sparlow transform digits.sparlow new.npz --codes -o codes.npz
-  sparlow transform big.sparlow big.npy -o Z.npy    # a file larger than memory is read and written in parts
-
-FILE is .npy (the embedding), .npz (Z, and y and names if there are any), .csv or .parquet (columns z1, z2, …, name and
-label if there are any)."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    parser.add_argument("model", metavar="MODEL", help="a file that sparlow fit wrote")
-    parser.add_argument("data", metavar="DATA", help="samples: .npz, .npy, .csv, .parquet, images in a folder, or one")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".npy, .npz, .csv or .parquet")
-    parser.add_argument("--codes", action="store_true", help="sparse codes instead, as a scipy sparse matrix (.npz)")
-    add_output(parser)
-    add_data(parser)
-    add_memory(parser)
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -59,10 +37,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     terminal.stage(f"embedding {len(dataset.X)} samples")
     if arguments.codes:
         values: Any = held.model.encode(dataset.X)
-        write_sparse(path, values)
+        write(path, values)
     else:
         values = held.embed(dataset.X)
-        _write(path, values, dataset, arguments.raw)
+        write(path, _content(path.suffix.lower(), values, dataset))
     n, width = values.shape
     what = "codes" if arguments.codes else "numbers"
     payload = {"output": str(path), "n_samples": n, "width": width, "codes": arguments.codes}
@@ -104,22 +82,15 @@ def _large(arguments: argparse.Namespace, held: SavedModel, path: pathlib.Path, 
     return OK
 
 
-def _write(path: pathlib.Path, Z: Any, dataset: Dataset, raw: bool) -> None:
-    """Write an embedding to a file."""
-    suffix = path.suffix.lower()
+def _content(suffix: str, Z: Any, dataset: Dataset) -> Any:
+    """Return what a file of an embedding holds."""
     if suffix == ".npy":
-        write_npy(path, Z)
-    elif suffix == ".npz":
+        return Z
+    if suffix == ".npz":
         arrays = {"Z": Z} if dataset.names is None else {"Z": Z, "names": np.array(dataset.names)}
         if dataset.y is not None:
             arrays["y"] = dataset.y.astype(str) if dataset.y.dtype.kind == "O" else dataset.y
-        write_npz(path, arrays)
-    else:
-        TABLES[suffix](path, _columns(Z, dataset), raw)
-
-
-def _columns(Z: Any, dataset: Dataset) -> dict[str, Any]:
-    """Return the columns of an embedding as a table."""
+        return arrays
     columns: dict[str, Any] = {} if dataset.names is None else {"name": list(dataset.names)}
     if dataset.y is not None and dataset.y.ndim == 1:
         mixed = dataset.y.dtype.kind == "O"  # words, and −1 where there is none

@@ -21,6 +21,7 @@ from ...models import ModelFile
 from ...views import Patches
 from ..confidence import likeness_of, n_distinct, nearest_rows
 from ..dataset import Dataset
+from ..judgements import lines_of
 from . import packing
 from .document import Section, confusion, curve, document, resource, table
 
@@ -43,32 +44,11 @@ def report(
     protocol: str = "",
     seen: bool = False,
     max_points: int = 10_000,
-    title: str | None = None,
 ) -> str:
-    """Return the page of a fitted model.
+    """Return the page of a fitted model: a file that opens without a network.
 
-    Parameters
-    ----------
-    held : ModelFile
-        A fitted :class:`SparLow` and what is known beside it.
-    dataset : Dataset
-        To be shown, with labels if there are any.
-    judgements : sequence of Judgement
-        The model first, its rivals after it, all on the same split.
-    protocol : str
-        How the judgements came about.
-    seen : bool, default=False
-        Whether some are of samples that the model was learned from, not all of samples held out.
-    max_points : int, default=10000
-        More samples than this are drawn from at random.
-    title : str, optional
-        By default the criterion and the source of the samples.
-
-    Returns
-    -------
-    html : str
-        A file that opens without a network.
-
+    ``judgements`` are of the model first, of its rivals after it, all on the same samples; ``protocol`` says how they
+    came about, ``seen`` whether the model was learned from these. Of more than ``max_points`` samples some are drawn.
     """
     n = len(dataset.X)
     rows = np.arange(n) if n <= max_points else np.sort(np.random.default_rng(0).permutation(n)[:max_points])
@@ -82,13 +62,13 @@ def report(
     sections = [
         Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows)) + _said_of_collapse(Z)),
         *_doubtful(guesses, data),
-        *([] if dataset.files is not None else [_atoms(data, model.views), _factors(data, model)]),
+        *([_atoms(data, model.views), _factors(data, model)] if _has_codes(model) and not dataset.described else []),
         _course(model),
         *_accuracy(judgements, protocol),
         Section("Model", _parameters(held)),
     ]
     return document(
-        title or f"{name} on {_short_name(dataset.source)}",
+        f"{name} on {_short_name(dataset.source)}",
         sections,
         facts=_facts(held, dataset, classes) | _accuracies(judgements, seen),
         data=data,
@@ -127,32 +107,16 @@ def _names_in(y: Array | None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Guesses:
-    """What the model says of the samples shown.
+    """What the model says of the samples shown."""
 
-    Parameters
-    ----------
-    first, second : array of shape (n,)
-        The most probable class and the next, as numbers.
-    pairs : array of shape (n, 2)
-        The same in the order of the model's classes.
-    probability, likeness : array of shape (n,)
-    own : bool
-        Whether the samples are those learned from: each is then judged by the others.
-    seen : array of bool of shape (n,)
-        Which samples were learned from.
-    measured : bool
-        Whether likeness was measured on held-out samples.
-
-    """
-
-    first: Array
+    first: Array  # the most probable class and the next, as numbers
     second: Array
-    pairs: Array
+    pairs: Array  # (n, 2) the same in the order of the model's classes
     probability: Array
     likeness: Array
-    own: bool
-    seen: Array
-    measured: bool
+    own: bool  # whether the samples are those learned from: each is then judged by the others
+    seen: Array  # which samples were learned from
+    measured: bool  # whether likeness was measured on held-out samples
 
 
 def _guesses(held: ModelFile, shown: Dataset, Z: Array, classes: list[str]) -> _Guesses | None:
@@ -187,7 +151,7 @@ def _payload(
     numbers: Array,
     classes: list[str],
     guesses: _Guesses | None,
-    shape: tuple[int, int] | None,
+    shape: tuple[int, ...] | None,
 ) -> dict[str, Any]:
     """Return everything that the script draws from."""
     model, n = held.model, len(shown.X)
@@ -217,9 +181,9 @@ def _payload(
             "probability": packing.as_base64(np.round(1000 * guesses.probability), np.uint16),
             "likeness": packing.as_base64(np.round(1000 * guesses.likeness), np.uint16),
         }
-    if shown.files is not None:
-        return {**data, "images": packing.sprite_of_files(shown.files)}
-    data["images"] = None if shape is None else packing.sprite(shown.X, shape)
+    if shown.pictures is not None and shown.described:
+        return {**data, "images": packing.sprite_of_pictures(shown.pictures)}
+    data["images"] = None if shape is None else packing.sprite_of_rows(shown.X, shape)
     data["profiles"] = packing.pack_profiles(shown.X) if shape is None else None
     if isinstance(model.views, Patches):
         found = explanations.factors(model, shown.X[np.linspace(0, n - 1, min(n, _FOR_FACTORS)).astype(int)])
@@ -234,14 +198,22 @@ def _payload(
             data["local"], matrix = packing.local_parts(model, shown.X, guesses.pairs)
         else:
             matrix = packing.atom_amounts(model, shown.X)
+    elif not _has_codes(model):
+        return data
     else:
         matrix = model.encode(shown.X)
         data["codes"] = packing.pack_codes(matrix)
-        data["factors"] = packing.pack_vectors(model.components_, shape)
-        data["atoms"] = packing.pack_vectors(model.dictionary_, shape)
+        flat = None if shape is None or len(shape) > 2 else (shape[0], shape[1])
+        data["factors"] = packing.pack_vectors(model.components_, flat)
+        data["atoms"] = packing.pack_vectors(model.dictionary_, flat)
     if data["atoms"] is not None:
         data["atoms"] |= packing.atom_usage(matrix, numbers, len(classes))
     return data
+
+
+def _has_codes(model: Any) -> bool:
+    """Return whether the embedding makes use of codes."""
+    return bool(model.weights_[0])
 
 
 def _said_of_collapse(Z: Array) -> str:
@@ -389,20 +361,11 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
             f"</figcaption></figure>{_weakest(ours, which)}</div>"
         )
     body = f'<div class="tools" role="tablist" aria-label="classifier">{"".join(tabs)}</div>{"".join(panels)}'
-    rows = [
-        [
-            row.name,
-            row.dimension,
-            *(row.percent(which) for which in ours.predicted),
-            "" if np.isnan(row.fit_seconds) else f"{row.fit_seconds:.2f}",
-        ]
-        for row in judgements
-    ]
-    head = ["method", "numbers per sample", *(f"{which} %" for which in ours.predicted), "fit (s)"]
+    rows, head = lines_of(list(judgements), seconds=True)
     explained = (
         "Classifiers and rivals learned from the same samples and are judged on the same others, in one run. predict "
         "is what a method answers itself, 1NN the nearest neighbour; C and γ of the Gaussian SVM come from "
-        "cross-validation on training samples. In bold: this model."
+        "cross-validation on training samples. balanced is the mean over classes. In bold: this model."
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
@@ -421,14 +384,17 @@ def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, A
     """Return the numbers at the top of the page."""
     model = held.model
     shape = dataset.shape or held.image_shape
-    what = "numbers" if dataset.files is None else "features of a photograph"
+    what = "numbers" if not dataset.described else "features of a photograph"
     facts: dict[str, Any] = {
         "criterion": type(model.criterion_).__name__,
         "samples": f"{len(dataset.X):,}",
-        "each": f"{shape[0]} × {shape[1]} pixels" if shape else f"{dataset.X.shape[1]} {what}",
+        "each": f"{' × '.join(map(str, shape[:2]))} pixels{' in colour' * (len(shape) > 2)}"
+        if shape
+        else f"{dataset.X.shape[1]} {what}",
         "reduced to": f"{model.n_components_} number{'s' if model.n_components_ > 1 else ''}",
-        "atoms": model.n_atoms_,
     }
+    if _has_codes(model):
+        facts["atoms"] = model.n_atoms_
     if classes:
         facts["classes"] = len(classes)
     return facts
@@ -453,20 +419,12 @@ def _rounded(value: Any) -> str:
 def _parameters(held: ModelFile) -> str:
     """Return the table of parameters of the page."""
     model = held.model
-    asked = {
-        name: f"array {value.shape}" if isinstance(value, np.ndarray) else value
-        for name, value in model.get_params(deep=False).items()
-        if name not in ("callback", "verbose")
-    }
-    chosen = {
-        "criterion": model.criterion_,
-        "prior": model.prior_,
-        "n_components": model.n_components_,
-        "n_atoms": model.n_atoms_,
-        "embedding": f"of {features_of(model)}",
-        **{name: getattr(model, f"{name}_") for name in ("shrinkage", "mu_proximity") if hasattr(model, f"{name}_")},
-    }
-    rows = [[name, value, _rounded(chosen.get(name, ""))] for name, value in asked.items()]
+    used = {"embedding": f"of {features_of(model)}"}
+    rows = []
+    for name, value in model.get_params(deep=False).items():
+        asked = f"array {value.shape}" if isinstance(value, np.ndarray) else value
+        rows.append([name, asked, _rounded(used.get(name, getattr(model, f"{name}_", "")))])
+    rows = [[name, asked, "" if name == "dictionary" else found] for name, asked, found in rows]
     return table(
         rows, ["parameter", "asked for", "in use"], caption=f"Learned from {held.data.get('source', 'samples')}"
     )

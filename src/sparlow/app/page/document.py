@@ -19,18 +19,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Section:
-    """A titled part of a page.
-
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    body : str
-        HTML; :func:`table` and :func:`figure` make some.
-    lead : str, optional
-        A sentence or two under the title, plain text.
-
-    """
+    """A titled part of a page: plain text, HTML, and a sentence or two under the title."""
 
     title: str
     body: str
@@ -57,30 +46,7 @@ def document(
     scripts: Sequence[str] = (),
     footer: str = "",
 ) -> str:
-    """Return a page that opens without a network.
-
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    sections : iterable of Section
-        In their order; a table of contents leads to them.
-    lead : str, optional
-        Plain text under the title.
-    facts : mapping, optional
-        Short names and values for the head of the page.
-    data : object, optional
-        JSON for the scripts, in the element ``#data``.
-    scripts : sequence of str
-        JavaScript, run at the end.
-    footer : str, optional
-        Plain text.
-
-    Returns
-    -------
-    html : str
-
-    """
+    """Return a page that opens without a network; ``data`` is JSON for the scripts, in the element ``#data``."""
     sections = list(sections)
     links = "".join(f'<a href="#{part.anchor}">{html.escape(part.title)}</a>' for part in sections)
     cards = "\n".join(_card(part) for part in sections)
@@ -139,17 +105,7 @@ def table(
 ) -> str:
     """Return rows as an HTML table; numbers stand to the right, cells are escaped, ``**cells**`` are strong.
 
-    Parameters
-    ----------
-    rows : iterable of sequences
-        Cells as text or numbers.
-    head : sequence, optional
-        Column titles.
-    caption : str, optional
-        Plain text above.
-    strong : iterable of int, optional
-        Places of rows to emphasise.
-
+    ``strong`` has the places of rows to emphasise.
     """
     rows, strong = [list(row) for row in rows], set(strong)
     numeric = [all(_numeric(row[place]) for row in rows) for place in range(len(rows[0]) if rows else 0)]
@@ -188,18 +144,7 @@ def _cell(cell: Any, tag: str, right: bool) -> str:
 
 
 def figure(picture: bytes | str, caption: str = "", *, description: str = "") -> str:
-    """Return a picture inside the page: PNG, JPEG or WebP bytes, or SVG text.
-
-    Parameters
-    ----------
-    picture : bytes or str
-        Bytes of an image, or an ``<svg>`` element.
-    caption : str, optional
-        Plain text below.
-    description : str, optional
-        For readers who do not see it; by default the caption.
-
-    """
+    """Return a picture inside the page: PNG, JPEG or WebP bytes, or SVG text; it is described by its caption."""
     if isinstance(picture, bytes):
         kind = "png" if picture[:4] == b"\x89PNG" else "webp" if picture[8:12] == b"WEBP" else "jpeg"
         shown = f'<img src="{data_uri(picture, f"image/{kind}")}" alt="{html.escape(description or caption)}">'
@@ -215,78 +160,38 @@ def data_uri(content: bytes, kind: str) -> str:
 
 
 def curve(x: ArrayLike, y: ArrayLike, title: str, *, marked: int | None = None, words: str = "") -> str:
-    """Draw a line with dots over whole steps.
-
-    Parameters
-    ----------
-    x, y : arrays of shape (n,)
-        Points; those of which y is not finite are left out.
-    title : str
-        What y is.
-    marked : int, optional
-        A value of x to mark, with ``words`` beside it.
-    words : str, optional
-        What the mark means.
-
-    """
+    """Draw a line with dots over whole steps; values that are not finite are left out, one step is marked."""
     steps, values = np.asarray(x, float), np.asarray(y, float)
     good = np.isfinite(values)
     steps, values = steps[good], values[good]
-    wide, tall, left, bottom, top = 350, 220, 50, 34, 28
-    low, high = _range(values)
-    across = (wide - left - 16) / (np.ptp(steps) or 1)
-    X = left + (steps - steps.min()) * across
-    Y = tall - bottom - (values - low) / (high - low) * (tall - bottom - top)
-    ticks = "".join(
+    if not len(values):
+        return ""
+    wide, tall, left, bottom, top = 350, 220, 62, 34, 28
+    low, high = float(values.min()), float(values.max())
+    X = left + (steps - steps.min()) * (wide - left - 16) / (np.ptp(steps) or 1)
+    Y = tall - bottom - 8 - (values - low) / ((high - low) or 1) * (tall - bottom - top - 16)
+    levels = "".join(
         f'<line class="axis" x1="{left}" x2="{wide - 8}" y1="{place:.1f}" y2="{place:.1f}"/>'
         f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{value:.4g}</text>'
-        for value, place in _levels(low, high, tall - bottom, top)
+        for value, place in {low: Y.max(), high: Y.min()}.items()
     )
     every = max(1, int(np.ceil(len(steps) / 11)))
     below = "".join(
         f'<text x="{a:.1f}" y="{tall - bottom + 16}" text-anchor="middle">{value:.0f}</text>'
         for a, value in list(zip(X, steps, strict=True))[::every]
     )
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(X, Y, strict=True))
     dots = "".join(
-        f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3"><title>step {s:.0f}: {v:.5g}</title></circle>'
+        f'<circle class="{"mark" if s == marked else "dot"}" cx="{a:.1f}" cy="{b:.1f}" r="{7 if s == marked else 3}">'
+        f"<title>step {s:.0f}: {v:.5g}</title></circle>"
         for a, b, s, v in zip(X, Y, steps, values, strict=True)
     )
-    mark = _mark(X, Y, steps, marked, words, wide)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(X, Y, strict=True))
+    name = html.escape(f"{title} ({words})" if words else title)
     return (
-        f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" role="img" aria-label="{html.escape(title)}">'
-        f'<text class="title" x="4" y="14">{html.escape(title)}</text>{ticks}{below}'
+        f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" role="img" aria-label="{name}">'
+        f'<text class="title" x="4" y="14">{name}</text>{levels}{below}'
         f'<text x="{(left + wide) / 2}" y="{tall - 4}" text-anchor="middle">step</text>'
-        f'<polyline class="curve" points="{points}"/>{dots}{mark}</svg>'
-    )
-
-
-def _range(y: Array) -> tuple[float, float]:
-    """Return the range of a curve on the page."""
-    low, high = float(y.min()), float(y.max())
-    room = 0.05 * (high - low) or max(abs(high), 1.0) * 0.05
-    return low - room, high + room
-
-
-def _levels(low: float, high: float, bottom: float, top: float) -> list[tuple[float, float]]:
-    """Return three to six round values within the range, and where they are drawn."""
-    rough = (high - low) / 4
-    power = 10.0 ** np.floor(np.log10(rough))
-    step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
-    values = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
-    return [(float(v), bottom - (v - low) / (high - low) * (bottom - top)) for v in values]
-
-
-def _mark(X: Array, Y: Array, x: Array, marked: int | None, words: str, wide: int) -> str:
-    """Return the mark of one point of a curve on the page."""
-    place = np.flatnonzero(x == marked)
-    if marked is None or not len(place):
-        return ""
-    a, b = X[place[0]], Y[place[0]]
-    side = ("end", -10) if a > wide / 2 else ("start", 10)
-    return (
-        f'<circle class="mark" cx="{a:.1f}" cy="{b:.1f}" r="7"/>'
-        f'<text x="{a + side[1]:.1f}" y="{b + 20:.1f}" text-anchor="{side[0]}">{html.escape(words)}</text>'
+        f'<polyline class="curve" points="{points}"/>{dots}</svg>'
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils import gen_batches
 
 from ... import explanations
-from ...images.reading import read_gray
-from ...parallel import Threads
+from ..dataset import Picture
 from .document import data_uri
 
 Array = NDArray[Any]
@@ -70,48 +68,43 @@ def resized_vectors(vectors: Array, shape: Shape, target: Shape) -> Array:
     return out
 
 
-def sprite(X: Array, shape: Shape) -> dict[str, Any]:
-    """Draw all samples as thumbnails on one sheet, each over its own range of grey."""
-    n = len(X)
-    side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // n)))
-    height, width = small = shape_within(shape, side)
+def sprite(tiles: Array) -> dict[str, Any]:
+    """Draw thumbnails (n, height, width) or (n, height, width, 3) of bytes on one sheet."""
+    n, height, width, *colours = tiles.shape
     columns = max(1, min(16000 // width, math.ceil(math.sqrt(n * height / width))))
     rows = math.ceil(n / columns)
-    values = resized_vectors(X, shape, small)
+    full = np.zeros((rows * columns, height, width, *colours), np.uint8)
+    full[:n] = tiles
+    sheet = full.reshape(rows, columns, height, width, *colours).swapaxes(1, 2)
+    file = io.BytesIO()
+    _image().fromarray(sheet.reshape(rows * height, columns * width, *colours)).save(file, "WEBP", quality=80, method=4)
+    return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": (height, width)}
+
+
+def sprite_of_rows(X: Array, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Draw samples as thumbnails, each over its own range; of colours all channels over one."""
+    channels = shape[2] if len(shape) > 2 else 1
+    side = max(8, min(_LARGEST_THUMBNAIL, math.isqrt(_SPRITE_PIXELS // len(X))))
+    height, width = small = shape_within((shape[0], shape[1]), side)
+    parts = [resized_vectors(X[:, k::channels], (shape[0], shape[1]), small) for k in range(channels)]
+    values = np.stack(parts, axis=2).reshape(len(X), -1)
     low = values.min(axis=1, keepdims=True)
     values = 255 * (values - low) / np.maximum(values.max(axis=1, keepdims=True) - low, 1e-12)
-    tiles = np.zeros((rows * columns, height, width), np.uint8)
-    tiles[:n] = np.round(values).reshape(n, height, width)
-    sheet = tiles.reshape(rows, columns, height, width).transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
-    file = io.BytesIO()
-    _image().fromarray(sheet).save(file, "WEBP", quality=80, method=4)
-    return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": small}
+    tiles = np.round(values).astype(np.uint8).reshape(len(X), height, width, channels)
+    return sprite(tiles[..., 0] if channels == 1 else tiles)
 
 
-def sprite_of_files(files: Sequence[pathlib.Path]) -> dict[str, Any]:
-    """Draw photographs as colour thumbnails on one sheet, each whole, in a square."""
+def sprite_of_pictures(pictures: Sequence[Picture]) -> dict[str, Any]:
+    """Draw photographs as colour thumbnails, each whole, in a square."""
     Image = _image()
-    from PIL import ImageOps
-
-    side = max(8, min(_PHOTOGRAPH, math.isqrt(_SPRITE_PIXELS // len(files))))
-    columns = max(1, min(16000 // side, math.ceil(math.sqrt(len(files)))))
-    sheet = Image.new("RGB", (columns * side, math.ceil(len(files) / columns) * side), (127, 127, 127))
-
-    def thumbnail(file: pathlib.Path) -> Any:
-        with Image.open(file) as opened:
-            opened.draft("RGB", (2 * side, 2 * side))
-            upright = ImageOps.exif_transpose(opened)
-            deep = upright.mode in ("F", "I") or upright.mode.startswith("I;16")
-            small = Image.fromarray((255 * read_gray(file)).astype(np.uint8)) if deep else upright
-            return ImageOps.contain(small.convert("RGB"), (side, side))
-
-    with Threads(-1) as threads:
-        for place, small in enumerate(threads.map(thumbnail, files)):
-            left, top = place % columns * side + (side - small.width) // 2, place // columns * side
-            sheet.paste(small, (left, top + (side - small.height) // 2))
-    file = io.BytesIO()
-    sheet.save(file, "WEBP", quality=75, method=4)
-    return {"sprite": data_uri(file.getvalue(), "image/webp"), "columns": columns, "shape": (side, side)}
+    side = max(8, min(_PHOTOGRAPH, math.isqrt(_SPRITE_PIXELS // len(pictures))))
+    tiles = np.full((len(pictures), side, side, 3), 127, np.uint8)
+    for tile, picture in zip(tiles, pictures, strict=True):
+        small = Image.fromarray(picture.thumbnail)
+        small.thumbnail((side, side))
+        left, top = (side - small.width) // 2, (side - small.height) // 2
+        tile[top : top + small.height, left : left + small.width] = np.asarray(small)
+    return sprite(tiles)
 
 
 def pack_vectors(rows: Array, shape: Shape | None) -> dict[str, Any] | None:
@@ -176,23 +169,9 @@ def atom_usage(matrix: Any, classes: Array, n_classes: int) -> dict[str, Any]:
 
 
 def local_parts(model: Any, X: Array, pairs: Array) -> tuple[dict[str, Any], Any]:
-    """Return the parts of local models that speak most for a class, and how much of each atom each sample has.
+    """Return the parts of local models that speak most for a class, and how much of each atom each sample has (n, r).
 
-    Parameters
-    ----------
-    model : SparLow
-        Fitted with classes and patches.
-    X : array of shape (n, m)
-        Pictures.
-    pairs : array of shape (n, 2)
-        Two classes of each picture, as numbers: what speaks for the first and against the second is shown.
-
-    Returns
-    -------
-    packed : dict
-        For the script.
-    amounts : csr_array of shape (n, r)
-
+    ``pairs`` (n, 2) are two classes of each picture: what speaks for the first and against the second is shown.
     """
     layout = explanations.Layout.of(model)
     small = shape_within(layout.places, _MAP)

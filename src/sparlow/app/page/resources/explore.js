@@ -252,7 +252,8 @@
   function guess(i) {
     if (!guesses) return "";
     const share = (guesses.probability[i] / 10).toFixed(0);
-    return `taken for ${className(guesses.first[i])} (${share} %), then ${className(guesses.second[i])}`;
+    const mark = label[i] === NONE ? "" : label[i] === guesses.first[i] ? " ✓" : " ✗";
+    return `${className(guesses.first[i])}${mark} (${share} %), then ${className(guesses.second[i])}`;
   }
   function neighbours(i) {
     const list = by("nearest");
@@ -485,7 +486,7 @@
         const button = document.createElement("button"), words = document.createElement("span"), name = document.createElement("span");
         button.type = "button"; button.dataset.sample = i;
         if (label[i] !== NONE && label[i] !== guesses.first[i]) button.className = "wrong";
-        const right = label[i] === NONE ? "" : label[i] === guesses.first[i] ? ", rightly" : `, in truth ${className(classOf(i))}`;
+        const right = label[i] === NONE || label[i] === guesses.first[i] ? "" : `; in truth ${className(classOf(i))}`;
         words.textContent = guess(i) + right + (id === "unlike" ? `; likeness ${(guesses.likeness[i] / 10).toFixed(1)} %` : "");
         name.className = "name"; name.textContent = sampleName(i);
         const made = picture(i, images ? 84 : 56);
