@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .printed import as_printed
     from .tracequotient import trace_ratio
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Coder": "coding",
