@@ -15,7 +15,7 @@ PAGES = ("README.md", "docs/first_fit.md", "docs/local_codes.md", "docs/embeddin
          "docs/groups.md", "docs/choosing.md", "docs/defaults.md", "docs/generalisation.md",
          "docs/reading_a_model.md", "docs/saving.md",
          "docs/serving.md", "docs/add_a_criterion.md", "docs/add_a_prior.md", "docs/classifiers.md",
-         "docs/add_views.md", "docs/add_a_classifier.md", "docs/coding.md", "docs/command_line.md", "docs/images.md",
+         "docs/add_views.md", "docs/add_a_classifier.md", "docs/coding.md", "docs/images.md",
          "docs/large_data.md")  # fmt: skip
 
 

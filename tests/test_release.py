@@ -17,7 +17,7 @@ CORE = {"numpy", "scipy", "sklearn", "numba", "llvmlite", "joblib", "threadpoolc
 # every other library that the sources import, and the extra that brings it
 EXTRAS = {"matplotlib": "plots", "skops": "cli", "rich": "cli", "PIL": "images", "pyarrow": "parquet",
           "onnxruntime": "networks",
-          "pynndescent": "graphs", "dask": "distributed", "distributed": "distributed", "pandas": "tables"}  # fmt: skip
+          "pynndescent": "graphs", "dask": "distributed", "distributed": "distributed", "pandas": "cli"}  # fmt: skip
 UNIX_ONLY = {"resource", "fcntl", "pwd", "grp", "termios"}
 
 

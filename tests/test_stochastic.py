@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
@@ -111,6 +112,18 @@ def test_the_projection_of_sums_is_that_of_the_criterion():
     T = np.eye(4)[y] / np.sqrt(np.bincount(y) / N)
     expected = np.linalg.solve(B + 0.1 * np.trace(B) / R * np.eye(R), C.T @ T / N)
     np.testing.assert_allclose(W, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_components_are_the_leading_ones_of_the_ratio_trace(count):
+    samples, D, sums, batch, rows = scene("lda")
+    sums = Moments.zero(R, 4, True, count).added(samples.coded(D), batch(rows))
+    W = sums.solved(0.1)[0]
+    assert np.linalg.matrix_rank(W, 1e-9) == count
+    B, C = sums.scatter(), sums.deviations()
+    B[np.diag_indices(R)] += 0.1 * np.trace(B) / R
+    expected = scipy.linalg.eigh(C.T @ C, B)[1][:, -count:]
+    assert scipy.linalg.subspace_angles(scipy.linalg.orth(W, 1e-9), expected).max() < 1e-5
 
 
 def test_a_step_moves_no_atom_off_its_sphere_and_none_before_the_sums_are_warm():

@@ -141,6 +141,9 @@ class Moments(Sums):
         Σ ω t: for classes their counts.
     classes : bool
         Whether the targets are indicators of classes.
+    n_components : int, optional
+        The rank l of the regression, by default that of the targets: of its predictions the l directions of the largest
+        variance are kept, which span what l columns of the ratio trace do.
     weight : float
         Σ ω.
     seen, first : int
@@ -155,15 +158,16 @@ class Moments(Sums):
     by_target: Array
     targets: Array
     classes: bool = True
+    n_components: int | None = None
     weight: float = 0.0
     seen: int = 0
     first: int = 0
 
     @classmethod
-    def zero(cls, width: int, n_targets: int, classes: bool = True) -> Moments:
+    def zero(cls, width: int, n_targets: int, classes: bool = True, n_components: int | None = None) -> Moments:
         """Nothing seen so far."""
         sums = np.zeros((width, width)), np.zeros(width), np.zeros((n_targets, width)), np.zeros(n_targets)
-        return cls(*sums, classes)
+        return cls(*sums, classes, n_components)
 
     def added(self, rows: Features, batch: Batch) -> Moments:
         n = rows.shape[0]
@@ -180,6 +184,7 @@ class Moments(Sums):
             kept * self.by_target + sums[:, 1:].T,
             kept * self.targets + weighted[:, 1:].sum(axis=0),
             self.classes,
+            self.n_components,
             kept * self.weight + float(w.sum()),
             after,
             first,
@@ -223,7 +228,11 @@ class Moments(Sums):
         B = self.scatter()
         B[np.diag_indices_from(B)] += max(shrinkage * float(np.trace(B)) / len(B), np.finfo(float).tiny)
         factor = scipy.linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
-        W = scipy.linalg.cho_solve(factor, self.deviations().T, check_finite=False)
+        C = self.deviations()
+        W = scipy.linalg.cho_solve(factor, C.T, check_finite=False)
+        if self.n_components is not None and self.n_components < len(C) - self.classes:
+            leading = np.linalg.eigh(C @ W)[1][:, -self.n_components :]
+            W = (W @ leading) @ leading.T
         return W, self.shares * self.scale - self.mean @ W, self.scale
 
     def pull(self, solution: Any, rows: Features, batch: Batch) -> Pull:

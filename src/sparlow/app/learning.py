@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..criteria import Criterion, criterion_named
 from ..estimators import SparLow
@@ -37,8 +36,6 @@ from .readers import completed, read, read_pictures
 from .saved import SavedModel, check_reading, how_to_read, read_data, standardizer
 from .tables import encoder
 from .terminal import Terminal, UserError
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

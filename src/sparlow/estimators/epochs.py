@@ -57,7 +57,7 @@ class Epochs:
             classes = labels.targets is None
             return cls(
                 samples,
-                lambda width: Moments.zero(width, c, classes),
+                lambda width: Moments.zero(width, c, classes, count),
                 T,
                 weights,
                 None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 import os
 import re
 import sys
@@ -12,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ... import __version__
 from ..options import WRONG_USE, parser
 from ..terminal import INTERRUPTED, OK, WORK_FAILED, Terminal, UserError
 
@@ -21,7 +21,7 @@ TRACEBACK = "SPARLOW_TRACEBACK"  # the environment variable that asks where an e
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    whole = parser(__version__)
+    whole = parser(importlib.metadata.version("sparlow"))
     try:
         arguments = whole.parse_args(words)
     except SystemExit as end:  # argparse has said what is wrong, or printed the help

@@ -239,12 +239,9 @@ def _doubtful(guesses: _Guesses | None, data: dict[str, Any]) -> list[Section]:
         return []
     which = "these samples" if len(unsure) + len(unlike) else "no sample"
     lead = f"The model gives the class of {which} less than {100 * _SURE:.0f} % of the probability"
-    if guesses.measured and len(unsure) + len(unlike):
+    if guesses.measured:
         lead += f", or they are less like the training samples than {100 - 100 * _LIKE:.0f} % of held-out ones"
-    if guesses.own:
-        lead += ". All were learned from, and each is judged by the others."
-    else:
-        lead += f". Only the {len(kept):,} samples that it was not learned from are judged."
+    lead += ". All were learned from: each is judged by the others." if guesses.own else f". {len(kept):,} are new."
     if len(unsure) + len(unlike):
         lead += " Those in a red frame are wrong. Click one to see what explains it."
     titles = {"unsure": "Between classes", "unlike": "Unlike the training samples"}
@@ -327,17 +324,11 @@ def _course(model: Any) -> Section:
     steps, held = history["step_number"], np.asarray(history["held_out"], float)
     lead = f"{model.n_iter_} steps; learning ended because: {model.stop_reason_}."
     if len(steps) < 2:
-        return Section(
-            "Course of learning", "", "No steps of joint learning: the best projection for the first dictionary."
-        )
+        return Section("Course of learning", "", "No steps were made: the best projection for the first dictionary.")
     parts = [curve(steps, history["quotient"], "trace quotient, training samples")]
     if np.isfinite(held).any():
         best = int(model.best_iter_)
         parts.append(curve(steps, held, "score, held-out samples", marked=best, words=f"best: step {best}"))
-    else:
-        lead += (
-            " No part was held out: fit with --validation-fraction 0.3 to see that curve and choose the steps by it."
-        )
     parts.append(curve(steps, history["nonzeros"], "codes per sample that are not zero"))
     return Section("Course of learning", f'<div class="charts">{"".join(parts)}</div>', lead)
 
@@ -358,7 +349,7 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
         panels.append(
             f'<div role="tabpanel" id="confusion-{which}" aria-labelledby="tab-{which}"{" hidden" if place else ""}>'
             f'<figure class="scroll">{chart}<figcaption>True classes down, labels given across; hover for the share.'
-            f"</figcaption></figure>{_weakest(ours, which)}</div>"
+            "</figcaption></figure></div>"
         )
     body = f'<div class="tools" role="tablist" aria-label="classifier">{"".join(tabs)}</div>{"".join(panels)}'
     rows, head = lines_of(list(judgements), seconds=True)
@@ -369,15 +360,6 @@ def _accuracy(judgements: Sequence[Judgement], protocol: str) -> list[Section]:
     )
     found = [Section("Accuracy", body, protocol)]
     return [*found, Section("Rivals", table(rows, head, strong=[0]), explained)] if len(rows) > 1 else found
-
-
-def _weakest(row: Judgement, which: str) -> str:
-    """Return the classes that are least often right."""
-    weakest = sorted((item for item in row.per_class(which).items() if item[1] < 1), key=lambda item: item[1])[:5]
-    if not weakest:
-        return '<p class="soft">Every class is always right.</p>'
-    words = ", ".join(f"{label} ({100 * share:.1f} %)" for label, share in weakest)
-    return f'<p class="soft">Classes least often right: {html.escape(words)}.</p>'
 
 
 def _facts(held: ModelFile, dataset: Dataset, classes: list[str]) -> dict[str, Any]:
