@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load
+from sparlow import SparLow, constants, load
 from sparlow import problem as joint
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
@@ -94,7 +94,7 @@ def test_algebra_is_that_of_all_samples_at_once(views, weights, sparse):
 @pytest.mark.parametrize("method", joint.METHODS)
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_gradient_over_parts_meets_central_differences(name, method, views, monkeypatch):
-    monkeypatch.setattr(joint, "_PROJECTION", 1e-13)
+    monkeypatch.setattr(joint, "PROJECTION_TOL", 1e-13)
     criterion = cases.CRITERIA[name]
     samples, y, D = in_memory(views)
     y = cases.hide_labels(y) if criterion.supervision == "semi" else y
@@ -455,7 +455,7 @@ def test_drawn_rows_hold_some_of_each_class():
     y[[7, 20_000, 49_999]] = 1
     rows = stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0)
     assert {7, 20_000, 49_999} <= set(rows.tolist())
-    assert len(rows) <= stores.DRAWN + 3
+    assert len(rows) <= constants.DRAWN + 3
     np.testing.assert_array_equal(rows, stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
 
 

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from .constants import BESIDE, RIDGES, RIDGES_BESIDE, WIDE
 from .criteria import Quotient
 from .graphs import Structure, centring
 from .neighbours import neighbours
@@ -34,16 +35,7 @@ from .tracequotient import check_scatter
 
 Array = NDArray[Any]
 
-RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
-RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, 10.0, np.inf)  # of the samples
-USUAL = (0.5, 0.3)  # where held-out samples do not say otherwise
-FEW = (2.0, 0.3)  # the same where most samples have no label
-BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
-POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
-WIDE = 48  # columns of a wide embedding
-WORTH = 0.01  # what a less plain option must add to the accuracy of held-out samples: further columns, another scaling
-FLAT = (np.inf, 100.0)  # ridges with which a wide embedding has nearly the distances of the samples
 _COLUMNS = 1024  # features that are centred in double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 

@@ -30,16 +30,12 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.svm import SVC
 
 from .checks import Array
+from .constants import COSTS, FOLDS, TRIED, WIDTHS
 from .labels import is_labelled, known_rows
 from .messages import warn
 from .neighbours import neighbours
 
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
-
-TUNING = 3000  # at most so many samples choose parameters
-_FOLDS = 3
-_COSTS = (1.0, 10.0, 100.0)
-_WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
 
 
 # ── classifiers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,7 +64,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     machine = SVC(C=10.0, gamma=unit, cache_size=500)
     if n_folds(labels) < 2:
         return np.asarray(machine.fit(Z, y).predict(Z_new))
-    grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
+    grid = {"C": COSTS, "gamma": [unit * width for width in WIDTHS]}
     widest = functools.partial(widest_kernel, n_samples=len(labels))
     search = GridSearchCV(machine, grid, cv=list(training_folds(labels)), refit=widest, n_jobs=n_jobs)
     with joblib.parallel_config("threading"):  # libsvm releases the interpreter's lock
@@ -94,7 +90,7 @@ OWN = "predict"  # what the predictions of a method itself are called beside tho
 # ── parameters by training folds ────────────────────────────────────────────────────────────────────────────────────
 
 
-def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Array]:
+def part(X: Array, y: Array, seed: int, most: int = TRIED) -> tuple[Array, Array]:
     """Return at most ``most`` samples.
 
     Where some have no label, these are all labelled ones and some of the others. Otherwise classes keep their
@@ -118,7 +114,7 @@ def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Arra
 
 def n_folds(y: Array) -> int:
     """Return the number of folds that the smallest class allows, at most three; 1 if a class has a single label."""
-    return int(min(_FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
+    return int(min(FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
 
 
 def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:

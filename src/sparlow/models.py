@@ -28,6 +28,7 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .constants import VOTERS
 from .criteria import CRITERIA, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .files import TooLargeError, check_zip, replacing
@@ -37,7 +38,6 @@ from .printed import Printed
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
-from .voting import MOST, Memberships, Rule, Voters, drawn
 
 Array = NDArray[Any]
 
@@ -189,7 +189,7 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = False) ->
 def _with_few(held: ModelFile) -> ModelFile:
     """Return a model file with the embedding of a few training samples, and what is known of these."""
     step, n = _projector_in(held.model), 0
-    if step is None or (n := len(step.embedding_)) <= MOST:
+    if step is None or (n := len(step.embedding_)) <= VOTERS:
         return held
     rows = drawn(step._training.y if held.labels is None or len(held.labels) != n else held.labels, n)
     labels = held.labels[rows] if held.labels is not None and len(held.labels) == n else held.labels

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .checks import Array
+from .constants import FIRST_MOVE, PROJECTION_TOL, WIDE_DIRECTIONS, WIDE_FEATURES
 from .criteria import Quotient, Value
 from .manifolds import Grassmann, Manifold, Point, Product, Spheres
 from .messages import warn
@@ -29,11 +30,6 @@ from .priors import ElasticNet
 from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
 from .rows import Codes, Features, Samples
 from .tracequotient import best_projection, check_scatter
-
-_PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
-_WIDE = 2000  # features up to which U is solved for in all directions
-_DIRECTIONS = 500  # principal directions in which it is solved for beyond that
-_FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
 @dataclass(frozen=True)
@@ -147,9 +143,9 @@ class Objective(ABC):
         """Return the best U for samples already coded."""
         A, B = self.quotient.matrices(_reduced(coded, self.basis))
         if self.basis is None:
-            return _project(A, B, coded.used, self.n_components, start, _PROJECTION)
+            return _project(A, B, coded.used, self.n_components, start, PROJECTION_TOL)
         inner = None if start is None else np.linalg.qr(self.basis.T @ start)[0]
-        return self.basis @ best_projection(A, B, self.n_components, inner, _PROJECTION)[0]
+        return self.basis @ best_projection(A, B, self.n_components, inner, PROJECTION_TOL)[0]
 
     def plain_quotient(self, now: Evaluation) -> float:
         """Return F as the criterion is written, without the weights that balance its pairs."""
@@ -267,7 +263,8 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = coded.leading_directions(_DIRECTIONS, True, n_components) if coded.shape[1] > _WIDE else None
+            if coded.shape[1] > WIDE_FEATURES:
+                basis = coded.leading_directions(WIDE_DIRECTIONS, True, n_components)
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
@@ -345,7 +342,7 @@ def learn(
     learning goes on as if it had not ended.
     """
     optimiser = ConjugateGradients(tol=tol)
-    first_length = _FIRST_MOVE * float(np.sqrt(len(objective.anchor)))
+    first_length = FIRST_MOVE * float(np.sqrt(len(objective.anchor)))
     state = start if isinstance(start, State) else optimiser.init(start, first_length)
     del start  # evaluations are large: none is held for longer than it is needed
     try:

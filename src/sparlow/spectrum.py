@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .constants import COUNTS
 from .criteria import Quotient
 from .graphs import Structure
 from .rows import Features
 
 Array = NDArray[Any]
 
-_COUNTS = 16  # numbers of components that are tried on held-out samples
 _AT_ONCE = 4  # columns
 
 
 def tried_counts(n_components: int) -> list[int]:
     """Return at most sixteen numbers of components from 1 to all, dense where they are small."""
-    spread = np.geomspace(1, n_components, min(_COUNTS, n_components))
+    spread = np.geomspace(1, n_components, min(COUNTS, n_components))
     return [int(count) for count in np.unique(np.maximum(np.round(spread), np.arange(1, len(spread) + 1)))]
 
 

@@ -29,6 +29,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .constants import BATCH, FORGETTING, MOVE, WARM
 from .criteria import LDA, MVR, Criterion, Quotient
 from .dictionaries.atoms import unit_rows
 from .embedding import Numerator, ratio_trace
@@ -38,11 +39,6 @@ from .rows import Codes, Features
 
 Array = NDArray[Any]
 
-BATCH = 200  # samples of a step, or half as many as there are atoms, so that these do not rule the cost
-MOVE = 0.02  # the distance that atoms move in the first steps, for 200 samples; it grows with the root of their number
-FORGETTING = 2.0  # the i-th of N samples counts (i/N) to this power
-WARM = 2.0  # samples that the sums need before the first step, for each feature
-RENEWED = 1.0  # samples, for each feature, after which W is solved anew
 _NOTHING: Any = 0.0  # the sum over no batch
 
 
@@ -426,7 +422,7 @@ class Learner:
         sums, width = state.sums, coded.shape[1]
         seen = sums.seen  # type: ignore[attr-defined]
         if seen >= WARM * width and batch.size > 0:
-            if state.solution is None or seen - state.solved_at >= RENEWED * width:
+            if state.solution is None or seen - state.solved_at >= width:
                 state = state._replace(solution=sums.solved(self.shrinkage), solved_at=seen)
             pull = sums.pull(state.solution, coded, batch)
             state = self._moved(

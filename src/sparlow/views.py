@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from . import _kernels
 from .checks import check_array, check_count, image_sides, likely_sides, some_of
+from .constants import PLACES
 from .messages import warn
 from .parallel import frozen
 
 Array = NDArray[Any]
 
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
-_PLACES = 2500  # patches of one image, at most, where the stride is left open
 _MOST_PATCHES = 1 << 14  # of an image
 _MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
@@ -410,7 +410,7 @@ class Patches(_Pictures):
         size = self.size or min(7, max(3, shorter // 4 | 1))
         if size > shorter:
             raise ValueError(f"Patches of {size} pixels do not fit in images of {height} x {width}: make size smaller.")
-        stride = self.stride or next(by for by in itertools.count(1) if -(-height // by) * -(-width // by) <= _PLACES)
+        stride = self.stride or next(by for by in itertools.count(1) if -(-height // by) * -(-width // by) <= PLACES)
         margin = 0 if self.padding == "none" else size // 2
         tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
         cells = np.atleast_1d((4 if shorter < 24 else 6) if self.cells is None else self.cells)

@@ -12,16 +12,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..constants import DRAWN, FEW, FLAT, FOLDS, MANY, POOLED, TRIED, USUAL, WIDE, WORTH
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
-    FEW,
-    FLAT,
     PAIRS,
-    POOLED,
-    USUAL,
-    WIDE,
-    WORTH,
     Embedding,
     Ratio,
     nearest_right,
@@ -49,12 +44,6 @@ from .learning import (
 )
 
 Array = NDArray[Any]
-
-_TRIAL = 3000  # labelled samples that choices are tried on
-_OF_EACH = 3  # of each class among them, where there are as many
-_MANY = 2000  # labelled samples from which on one part held out tells enough
-_DRAWS = 3  # parts that are held out of fewer
-_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 
 
 def learn_model(
@@ -214,7 +203,7 @@ class Trial:
                 warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
-        draws = 1 if count >= _MANY or not setup.views.whole else _DRAWS
+        draws = 1 if count >= MANY or not setup.views.whole else FOLDS
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
 
     @staticmethod
@@ -243,13 +232,11 @@ class Trial:
         fraction = (setup.stopping or EarlyStopping()).fraction
         rows = np.arange(len(samples))
         known: Any = labels.known
-        if (
-            known.sum() > _TRIAL and labels.groups is None
-        ):  # of each class as many as before, the unlabelled as they are
+        if known.sum() > TRIED and labels.groups is None:  # of each class as many as before, the unlabelled as they are
             others = np.flatnonzero(~known)
-            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
-            drawn = labels.held_out(len(samples), _TRIAL / known.sum(), rng)
-            rows = np.union1d(np.r_[drawn, labels.lacking(drawn, _OF_EACH, rng)], others)
+            others = others if len(others) <= DRAWN else rng.permutation(others)[:DRAWN]
+            drawn = labels.held_out(len(samples), TRIED / known.sum(), rng)
+            rows = np.union1d(np.r_[drawn, labels.lacking(drawn, FOLDS, rng)], others)
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..checkpoints import Checkpoint
 from ..coding import Coder
+from ..constants import LEARNING_TOL, SEEN
 from ..criteria import LDA, Quotient
 from ..dictionaries import unit_samples
 from ..dictionaries.atoms import unit_rows
@@ -25,9 +26,6 @@ from ..rows import Samples, code
 from ..stochastic import Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
 
 Array = NDArray[Any]
-
-SEEN = 200_000  # samples that steps are made with at most, where there are more than ``max_iter`` passes have
-_TOL = 1e-4  # the optimality gap of codes on the way
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def learn_in_steps(
             found = []
             for some, weights in itertools.islice(epochs.batches(rng), total - done):
                 part = _drawn(setup, epochs.samples.take(some), rng)
-                coded = code(part, Coder(state.dictionary, setup.prior, tol=_TOL, n_jobs=setup.n_jobs))
+                coded = code(part, Coder(state.dictionary, setup.prior, tol=LEARNING_TOL, n_jobs=setup.n_jobs))
                 rate = (1 + math.cos(math.pi * done / total)) / 2
                 state = learner.step(state, coded, Batch(epochs.targets[some], weights, some), rate)
                 done += 1

@@ -11,20 +11,17 @@ from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.extmath import row_norms
 
+from ..constants import FOLDS, STANDARDISED, TABLE, TRIED, WORTH
 from ..defaults import unlike_columns
 from ..dictionaries import check_samples, unit_samples
-from ..embedding import WORTH, nearest_right, surely
+from ..embedding import nearest_right, surely
 from ..labels import Labels, class_folds
 from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
 
-_TABLE = 100  # columns up to which samples may be a table, whose rows need not be alike in norm
-_FOLDS = 3
 _ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
-_ALIKE = 0.2  # means, in deviations, and differences of deviations, that may be chance in standardised columns
 _EQUAL = 1e-3  # differences of norms that are rounding
-_TRIED = 3000  # samples that the scaling is chosen on
 
 
 @dataclass(frozen=True)
@@ -100,29 +97,29 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     if not varies.any():
         return False
     offsets = means[varies] / deviations[varies]
-    alike = np.std(deviations[varies]) < _ALIKE * np.mean(deviations[varies])
-    return bool(alike and np.sqrt(np.mean(offsets**2)) < _ALIKE)
+    alike = np.std(deviations[varies]) < STANDARDISED * np.mean(deviations[varies])
+    return bool(alike and np.sqrt(np.mean(offsets**2)) < STANDARDISED)
 
 
 def _spread(rows: Array) -> Array:
     """Return at most 3000 of some rows, evenly spaced."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))]
+    return rows[np.unique(np.linspace(0, len(rows) - 1, TRIED).astype(int))]
 
 
 @one_blas_thread()
 def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     """Return whether rows of unit norm lose what tells classes apart."""
-    if labels.y is None or labels.few or sp.issparse(X) or X.shape[1] > _TABLE:
+    if labels.y is None or labels.few or sp.issparse(X) or X.shape[1] > TABLE:
         return False
     rows = _spread(np.flatnonzero(labels.y >= 0))
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     counts = np.bincount(y)
     counts = counts[counts > 0]
-    if len(counts) < 2 or np.min(counts) < _FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
+    if len(counts) < 2 or np.min(counts) < FOLDS or not np.all(np.linalg.norm(X, axis=1) > 0):
         return False
     gains = np.zeros(len(y))
-    for train, held in class_folds(y, _FOLDS, None if labels.groups is None else labels.groups[rows]):
+    for train, held in class_folds(y, FOLDS, None if labels.groups is None else labels.groups[rows]):
         for scaling, sign in ((standardised(X[train]), 1), (Scaling(True), -1)):
             rest, others = scaling(X[train]), scaling(X[held])
             try:

@@ -10,6 +10,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 
 from .. import _kernels
+from ..constants import NARROWEST
 from ..parallel import Threads, frozen, one_blas_thread
 from .bags import Bags
 from .coders import FisherCoding, nearest
@@ -18,10 +19,7 @@ from .progress import track
 Array = NDArray[Any]
 
 _CHUNK = 2048  # descriptors at a time
-_STARTING = 10  # steps of k-means from which a mixture starts
 _NEGLIGIBLE = 1e-6  # posteriors that a mixture is not learned from
-_NARROWEST = 0.01  # variance of a Gaussian, as a share of that of the sample
-_SETTLED = 1e-3  # stop when a smaller share of the descriptors changes its word
 
 
 def sample_descriptors(
@@ -89,7 +87,7 @@ def kmeans(
             empty = counts == 0
             words = (sums / np.maximum(counts, 1)[:, None]).astype(np.float32)
             words[empty] = X[rng.permutation(len(X))[: int(empty.sum())]]
-            if np.mean(assigned != last) < _SETTLED:
+            if np.mean(assigned != last) < 1e-3:  # few descriptors change their word
                 break
     return words
 
@@ -128,8 +126,8 @@ def mixture(
     axes = np.linalg.eigh(covariance)[1][:, ::-1][:, :n_dimensions]
     axes *= np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])  # one of two directions
     Z = ((roots - mean) @ axes).astype(np.float32)
-    least = _NARROWEST * Z.var(axis=0, dtype=np.float64) + np.finfo(np.float32).tiny
-    centres = kmeans(Z, n_gaussians, _STARTING, random_state, n_jobs)
+    least = NARROWEST * Z.var(axis=0, dtype=np.float64) + np.finfo(np.float32).tiny
+    centres = kmeans(Z, n_gaussians, 10, random_state, n_jobs)
     posteriors = np.zeros((len(Z), n_gaussians), np.float32)
     posteriors[np.arange(len(Z)), nearest(Z, centres, 1)[:, 0]] = 1
     for step in range(max_iter + 1):

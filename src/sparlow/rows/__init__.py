@@ -10,7 +10,6 @@ from .features import Features, Rows
 from .files import File, RowGroups
 from .samples import Samples
 from .stores import (
-    DRAWN,
     Local,
     Memory,
     Store,
@@ -27,7 +26,6 @@ from .stores import (
 from .tasks import Context, Task, forget
 
 __all__ = [
-    "DRAWN",
     "Codes",
     "Context",
     "Features",

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from ..checks import Array
 from ..coding import Coder
+from ..constants import FLAT_PATCH
 from ..graphs import Structure
 from ..labels import Labels
 from ..priors import Prior
@@ -27,7 +28,6 @@ from .stores import Memory, Store, nothing, working_memory
 from .tasks import Context, Scaling, Task
 
 _NARROWEST = 16  # directions that neighbours are searched in at least
-_FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 
 
 def _as_they_are(X: Any) -> Any:
@@ -179,7 +179,7 @@ class Samples:
             chosen = np.argsort(rng.random_sample((n, self.views.n_views)), axis=1)[:, :each]
             drawn.append(cut[(np.arange(n)[:, None] * self.views.n_views + chosen).ravel()])
         vectors, norms = np.vstack(drawn), np.linalg.norm(np.vstack(drawn), axis=1)
-        flat = _FLAT if self.views.epsilon else 0.0  # a patch of less contrast than is added to its norm is no atom
+        flat = FLAT_PATCH if self.views.epsilon else 0.0
         return vectors[norms > flat] if np.sum(norms > flat) > count // 10 else vectors[norms > 0]
 
 

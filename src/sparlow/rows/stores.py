@@ -17,12 +17,11 @@ import scipy.sparse as sp
 from sklearn import get_config
 
 from ..checks import Array
+from ..constants import DRAWN, DRAWN_OF_EACH
 from ..labels import Labels
 from ..parallel import Threads
 from .tasks import Task, forget
 
-DRAWN = 20_000  # samples that defaults and the first dictionary are learned from
-_OF_EACH = 20  # samples of each class among these, where there are so many
 _SHARE = 32  # chunks are that share of the working memory, in double precision
 _FEWEST, _MOST = 16, 1 << 16  # rows of a chunk
 
@@ -223,4 +222,4 @@ def drawn_rows(n: int, n_features: int, labels: Labels, seed: int) -> Array:
     most = max(DRAWN // 10, min(DRAWN, working_memory() // (8 * 8 * n_features)))
     rng = np.random.RandomState(seed)
     chosen = rng.choice(n, min(n, most), replace=False)
-    return np.union1d(chosen, labels.lacking(chosen, _OF_EACH, rng))
+    return np.union1d(chosen, labels.lacking(chosen, DRAWN_OF_EACH, rng))
