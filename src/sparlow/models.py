@@ -38,6 +38,7 @@ from .printed import Printed
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
+from .voting import Memberships, Rule, Voters, drawn
 
 Array = NDArray[Any]
 
