@@ -17,6 +17,7 @@ from sparlow.plots import embedding, images
 Array = NDArray[Any]
 
 _WIDTH, _HEIGHT = 6.4, 4.0
+_NAMES = 9  # in a legend that stands inside the axes
 _COLOURS = [*plt.colormaps["tab20"].colors[::2], *plt.colormaps["tab20"].colors[1::2]]  # type: ignore[attr-defined]
 _MARKERS = "osD^vP*X<>^vP*X<>osD"  # a method has a colour and a marker that no other has
 
@@ -86,7 +87,9 @@ def _finish(ax: Any, axes: tuple[str, str], title: str) -> None:
     if ax.get_legend_handles_labels()[1]:
         if any(line.get_linestyle() == "--" for line in ax.get_lines()):
             ax.plot([], [], "o--", color="0.4", mfc="none", lw=0.7, label="printed")
-        ax.legend(fontsize=7, frameon=False, loc="best")
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}  # many names would cover the lines
+        many = len(ax.get_legend_handles_labels()[1]) > _NAMES
+        ax.legend(fontsize=7, frameon=False, **(beside if many else {"loc": "best"}))
 
 
 def boxes(values: Mapping[str, ArrayLike], printed: Mapping[str, float], ylabel: str) -> Figure:

@@ -14,6 +14,7 @@ from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.problem import begin
 from sparlow.rows import Samples
 from tests import cases
+from tests.test_problem import central_difference, problem
 
 N, M, R, L = 33, 7, 10, 2
 K1, K2, K = 3, 4, 4
@@ -200,6 +201,20 @@ def test_gradient_is_that_of_the_printed_objective(name, mended, prior):
         expected = (ends[0] - ends[1]) / (2 * step)
         size = np.linalg.norm(slopes[place]) * np.linalg.norm(noise)
         assert np.vdot(slopes[place], noise) == pytest.approx(expected, abs=1e-5 * size + 1e-8)
+
+
+@pytest.mark.parametrize("views", ["moved", "patches"])
+def test_trace_form_of_a_graph_has_its_gradient_through_views(views):
+    """The error of lle as printed, over pooled codes, along its own gradient."""
+    task, first, _ = problem(Printed(name="lle", n_components=3, k=5), views=views)
+    manifold, rng = task.manifold, np.random.default_rng(1)
+    noise = manifold.project(first.point, manifold.random_point(rng))
+    point = manifold.retract(first.point, manifold.combine(0.1, noise, 0, noise))
+    gradient = manifold.gradient(point, task.gradient(task.evaluate(point)))
+    step = (1e-8 if views == "patches" else 1e-6) / manifold.norm(point, gradient)
+    expected, smooth = central_difference(task, point, gradient, step)
+    assert smooth
+    assert manifold.inner(point, gradient, gradient) == pytest.approx(expected, rel=1e-5)
 
 
 def test_one_sample_per_class_is_enough_for_regression(tmp_path):

@@ -119,15 +119,13 @@ def _fig2a() -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-_MU1 = (0.0, 0.01, 1.0, 20.0, 400.0)
-_MU2 = (0.0, 1.0, 30.0, 1000.0)
+_MU1, _MU2 = (0.0, 0.01, 1.0, 20.0, 400.0), (0.0, 1.0, 30.0, 1000.0)
 
 
 def _fig2(method: str, components: int) -> tuple[Entry, ...]:
+    grid = [{"mu_coherence": mu1, "mu_proximity": mu2} for mu1 in _MU1 for mu2 in _MU2]
     model = {"n_components": components}
-    return tuple(
-        Entry(method, _PART, {**model, "mu_coherence": mu1, "mu_proximity": mu2}, x=mu1) for mu1 in _MU1 for mu2 in _MU2
-    )
+    return tuple(Entry(method, _PART, {**model, **one}, x=one["mu_coherence"], open=LATER) for one in grid)
 
 
 # ── Figures 3 and 4 ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -298,9 +298,9 @@ def _centred_gram(rows: Rows) -> Array:
     return K
 
 
-def surely(gains: Array) -> bool:
-    """Return whether the sum of gains, one per sample, is larger than its standard error."""
-    return bool(gains.sum() > np.sqrt(np.sum(gains**2)))
+def surely(gains: Array, errors: float = 1.0) -> bool:
+    """Return whether the sum of gains, one per sample, is larger than so many of its standard errors."""
+    return bool(gains.sum() > errors * np.sqrt(np.sum(gains**2)))
 
 
 def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:

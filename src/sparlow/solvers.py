@@ -70,7 +70,7 @@ class Solver:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Hold out a part of the samples, and make the steps only if they help on it by more than chance.
+    """Hold out a part of the samples, and drop the steps if these samples are surely worse after them.
 
     The model is then learned from all samples.
 

@@ -108,7 +108,7 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
         moved = [trial.after_steps() for trial in trials]
         end, after = _best(setup, moved, usual)
         held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
-        if surely(outcomes - after):
+        if surely(outcomes - after, 2.0):
             best = dataclasses.replace(best, n_steps=0, held_out=held_out)
         else:
             trials, best = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=held_out)

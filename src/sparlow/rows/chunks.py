@@ -125,7 +125,7 @@ class Chunk(Rows):
     def pullback(self, right: Array, left: Array, scale: Any) -> Array:
         """Return ∂f/∂D (r, q) for ∂f/∂φ = left @ right + scale · φ, left (n, l), right (l, w), scale one or (n,).
 
-        A sparse scale (n, w), for whole samples, is the second term itself.
+        A sparse scale (n, w) is the second term itself.
         """
         views, features, even = self.views, self.features, np.ndim(scale) == 0
         if views.whole and sp.issparse(scale):
@@ -142,7 +142,9 @@ class Chunk(Rows):
             cut, codes = views.cut(self.X[some]), self.codes_of(some)
             codes = self.coder.codes(cut) if codes is None else codes
             gradient = left[some].astype(dtype, copy=False) @ right
-            if np.any(scale):
+            if sp.issparse(scale):
+                gradient += scale[some].toarray().astype(dtype, copy=False)
+            elif np.any(scale):
                 shares = features[some]
                 factor = np.asarray(scale if even else np.asarray(scale)[some, None], dtype)
                 gradient += factor * (shares.toarray() if sp.issparse(shares) else shares)
