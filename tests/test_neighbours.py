@@ -42,7 +42,7 @@ def kinds_of_samples():
         "small": plain * 2.0**-500,
         "constant": np.ones((90, 3)),
         "zero, sparse": sp.csr_array((90, 3)),
-        "many features": rng.standard_normal((90, search.SINGLE + 1)),
+        "many features": rng.standard_normal((90, 2049)),
     }
 
 

@@ -19,9 +19,6 @@ Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
 _NUMBERS = 1 << 22  # numbers that are looked at
-_SAMPLE = 500  # samples that are looked at
-_PLAIN = 2000  # pairs of numbers that tell of the sides of pictures, at least
-_UNLIKE = 0.7  # of the mean squared step down in square pictures: where that of others is below, they are warned of
 
 
 def is_count(value: Any) -> bool:
@@ -141,7 +138,7 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
 
 def some_of(X: Any) -> Any:
     """Return a few samples, spread over all of them."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))]
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, 500).astype(int))]
 
 
 def likely_sides(X: Any) -> tuple[int, int] | None:
@@ -157,10 +154,12 @@ def likely_sides(X: Any) -> tuple[int, int] | None:
         return float(np.mean((rows[:, w:] - rows[:, :-w]) ** 2))
 
     side = math.isqrt(m)
-    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= _PLAIN]
+    # fewer than 2000 pairs of numbers do not tell
+    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= 2000]
     if not widths:
         return None
     found = min(widths, key=step)
     aside = max(1, found // 4)
     beside = min(step(found - aside), step(found + aside))
-    return (m // found, found) if step(found) < min(_UNLIKE * step(side), beside) else None
+    # square pictures are not doubted where steps down in others are nearly as large
+    return (m // found, found) if step(found) < min(0.7 * step(side), beside) else None

@@ -16,7 +16,6 @@ from .parallel import Threads, chunks, frozen
 Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
-_UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 
 
 class DictionaryCoder(ABC):
@@ -26,7 +25,7 @@ class DictionaryCoder(ABC):
         self.dictionary: Array = check_array(dictionary, dtype=_FLOATS, order="C", input_name="dictionary")
         self.n_jobs = n_jobs
         norms = np.linalg.norm(self.dictionary, axis=1)
-        wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
+        wrong = np.flatnonzero(np.abs(norms - 1) > 1e-5)
         if len(wrong):
             raise ValueError(
                 f"Atoms must have unit norm, but {len(wrong)} of {len(norms)} have not (the first is atom {wrong[0]}, "

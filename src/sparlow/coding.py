@@ -38,8 +38,6 @@ from .priors import Prior, checked_numbers
 
 Array = NDArray[Any]
 
-_MOST = 2048  # samples that are coded at once
-
 
 class Coder(DictionaryCoder):
     """Code samples with one dictionary and one prior.
@@ -157,7 +155,7 @@ class Coder(DictionaryCoder):
             begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else rows_of(start, rows)
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
-        parts = chunks(n, max(atoms.D.shape), most=_MOST)
+        parts = chunks(n, max(atoms.D.shape), most=2048)
         if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
         elif len(parts) == 1:

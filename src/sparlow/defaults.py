@@ -30,9 +30,6 @@ from .messages import warn
 from .priors import ElasticNet
 from .views import Bound
 
-_BITS = 32  # of the mantissa of l1
-_COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
-
 
 def spread(X: Any) -> float:
     """Return v = 1 − ‖x̄‖² of samples scaled to unit norm: 0.55 for USPS, 0.2 for aligned faces, 0 if all are equal."""
@@ -47,7 +44,8 @@ def spread(X: Any) -> float:
 def warn_of_common_mean(X: Any) -> None:
     """Warn where samples are nearly all of them their mean: there atoms have little to tell apart by."""
     v = spread(X)
-    if 8 * np.finfo(float).eps < v < _COMMON:  # equal samples are an error later on
+    # the closest faces have more than twice 0.02
+    if 8 * np.finfo(float).eps < v < 0.02:  # equal samples are an error later on
         warn(
             f"The samples are nearly equal: all but a share of {v:.1g} of their squared norm is that of their mean, "
             "and what is learned from the rest is not steady. Subtract the mean of each column first, and where "
@@ -90,7 +88,7 @@ def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> Ela
     scale = float(np.median(norms)) if len(norms) else 1.0
     l1 = L1 * scale * max(spread(X), 1e-8) ** 0.5 * (MILD if mild else 1.0)
     mantissa, exponent = math.frexp(l1)  # the last digits depend on where the samples lie in memory
-    return ElasticNet(math.ldexp(round(mantissa * 2**_BITS), exponent - _BITS), L2)
+    return ElasticNet(math.ldexp(round(mantissa * 2**32), exponent - 32), L2)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

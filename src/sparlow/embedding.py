@@ -36,7 +36,6 @@ from .tracequotient import check_scatter
 Array = NDArray[Any]
 
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
-_COLUMNS = 1024  # features that are centred in double precision at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
 
@@ -290,7 +289,7 @@ def _centred_gram(rows: Rows) -> Array:
     """
     K = np.zeros((rows.shape[0],) * 2)
     for block in rows.blocks:
-        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies
+        for columns in gen_batches(block.shape[1], 1024):  # bounds the copies
             part = block[:, columns]
             dense = np.array(part.toarray() if sp.issparse(part) else part, float)
             dense -= dense.mean(axis=0)

@@ -22,9 +22,6 @@ from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
 
-_BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
-_FEW = 500  # samples of a partial sum, at least
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -152,7 +149,8 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
             _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), part)
         return part
 
-    bounds = np.linspace(0, n, min(_BLOCKS, -(-n // _FEW)) + 1).astype(int)
+    # at most four sums, whatever the number of threads, so that the result does not depend on it
+    bounds = np.linspace(0, n, min(4, -(-n // 500)) + 1).astype(int)
     out, *others = threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)])
     for part in others:
         out += part

@@ -83,7 +83,6 @@ _SHAPES: dict[type, dict[str, str]] = {
     DictionaryLearner: {"dictionary_": "rm", "components_": "rm"},
 }
 _COUNTS = {"n_features_in_": "m", "n_atoms_": "r", "n_components_": "l"}
-_MOST_PIXELS = 1 << 26  # of an image that samples are resized to
 _DIGEST = "sparlow.blake2b"  # the member of a file with the digest of all others
 
 
@@ -471,7 +470,7 @@ def _check_beside(held: ModelFile) -> None:
     shape, labels, names = held.image_shape, held.labels, held.feature_names
     if shape is not None:
         whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
-        if not (whole and (len(shape) == 2 or shape[2:] == (3,))) or math.prod(shape) > _MOST_PIXELS:
+        if not (whole and (len(shape) == 2 or shape[2:] == (3,))) or math.prod(shape) > 1 << 26:
             raise ValueError(f"image_shape must be height and width, or (height, width, 3), got {shape!r}")
     if labels is not None and not (isinstance(labels, np.ndarray) and labels.ndim in (1, 2)):
         raise ValueError("labels must be an array")

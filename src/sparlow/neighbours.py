@@ -26,9 +26,7 @@ from .parallel import Threads, frozen
 Progress = Callable[[float], object]
 
 _BLOCK = 1024  # samples of a block
-SINGLE = 2048  # features up to which products in single precision give tight bounds
 _ROWS = 4096  # samples whose candidates are judged at once
-_PAIRS = 1 << 14  # pairs of sparse samples that are measured at once
 
 
 def neighbours(
@@ -167,7 +165,8 @@ class Points:
             rows = X[order] * scale
             precision, squares = np.finfo(np.float64).eps, np.asarray(rows.multiply(rows).sum(axis=1), float).ravel()
         else:
-            rows, squares = np.empty((n, m), np.float32 if m <= SINGLE else np.float64), np.empty(n)
+            # products in single precision give tight bounds
+            rows, squares = np.empty((n, m), np.float32 if m <= 2048 else np.float64), np.empty(n)
             precision = np.finfo(rows.dtype).eps
             for part in _parts(n):
                 centred = scale * (X[order[part]] - mean)
@@ -194,8 +193,8 @@ class Points:
         out = np.empty(len(own))
         first, second = self.order[own], other.order[others]
         if sp.issparse(self.X):
-            for low in range(0, len(own), _PAIRS):
-                part = slice(low, low + _PAIRS)
+            for low in range(0, len(own), 1 << 14):
+                part = slice(low, low + (1 << 14))
                 difference = (self.X[first[part]] - other.X[second[part]]) * self.scale
                 out[part] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
         else:

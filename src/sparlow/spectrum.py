@@ -15,8 +15,6 @@ from .rows import Features
 
 Array = NDArray[Any]
 
-_AT_ONCE = 4  # columns
-
 
 def tried_counts(n_components: int) -> list[int]:
     """Return at most sixteen numbers of components from 1 to all, dense where they are small."""
@@ -35,9 +33,7 @@ def component_quotients(quotient: Quotient, coded: Features, Y: Array) -> Array:
 
 def _forms(S: Structure, Y: Array) -> Array:
     """Return yᵀSy of each column, a few columns at a time: Y may be the largest array of a fit."""
-    return np.concatenate(
-        [np.einsum("nl,nl->l", y, S @ y) for y in np.split(Y, range(_AT_ONCE, Y.shape[1], _AT_ONCE), 1)]
-    )
+    return np.concatenate([np.einsum("nl,nl->l", y, S @ y) for y in np.split(Y, range(4, Y.shape[1], 4), 1)])
 
 
 def spectrum_of(quotients: Array, held_out: Mapping[int, Array]) -> dict[str, Array]:

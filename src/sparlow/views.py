@@ -31,8 +31,6 @@ from .parallel import frozen
 Array = NDArray[Any]
 
 _NUMBERS = 1 << 22  # numbers in the views of one part of the samples
-_MOST_PATCHES = 1 << 14  # of an image
-_MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
 
 class Views(ABC):
@@ -417,7 +415,8 @@ class Patches(_Pictures):
         most, count = min(len(tops), len(lefts)), len(tops) * len(lefts)
         sides = tuple(min(int(side), most) for side in cells)
         n_cells = sum(side**2 for side in sides)
-        if count > _MOST_PATCHES or max(n_features, count * size**2 * channels, count * n_cells) > _MOST_NUMBERS:
+        # bounds the patches of an image, and the numbers of it, its patches and their weights to 128 MB
+        if count > 1 << 14 or max(n_features, count * size**2 * channels, count * n_cells) > 1 << 24:
             raise ValueError(
                 f"Patches would cut {count} patches of {size} x {size} pixels from each image of {height} x {width}, "
                 f"for {n_cells} cells, which is too much: raise stride, or use fewer cells or smaller images."

@@ -6,7 +6,6 @@ from .compilation import part
 
 PIVOT, PIVOT_SINGLE = 1e-13, 1e-5  # pivots below this share of the diagonal are rounding error
 DEPENDENT, DEPENDENT_SINGLE = 1e-10, 1e-4  # rows with smaller pivots depend on the others, as far as one can tell
-_ROTATION = 30.0  # to rotate an entry takes as long as so many thirds of a multiplication within a factorisation
 
 
 @part
@@ -106,7 +105,8 @@ def shrink_factor(L, kept, kept_curv, n_kept, stays, cosines, sines):
             first = i
             gone += 1
             turned += float(n_kept - i) ** 2
-    if _ROTATION * turned > (n_kept - gone) ** 3 - float(first) ** 3:
+    # rotating an entry takes as long as 30 thirds of a multiplication within a factorisation
+    if 30.0 * turned > (n_kept - gone) ** 3 - float(first) ** 3:
         return first
     for i in range(n_kept - 1, first - 1, -1):
         if stays[i] == 0:

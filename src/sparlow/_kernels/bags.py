@@ -8,7 +8,6 @@ from .algebra import dot
 from .compilation import kernel, part
 
 _BLOCK = 16
-_ROUNDING = 1e-7  # of products in single precision
 
 
 @part
@@ -87,7 +86,7 @@ def local_weights(X, words, nearest, ridge):
             trace += C[a, a]
         for a in range(k):
             C[a, a] += ridge * trace if trace > 0 else 1.0
-        factor_and_solve(C, w, _ROUNDING * trace)
+        factor_and_solve(C, w, 1e-7 * trace)  # 1e-7: products in single precision
         total = np.sum(w)
         for a in range(k):
             out[i, a] = w[a] / total

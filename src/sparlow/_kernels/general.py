@@ -30,12 +30,6 @@ from .newton import (
 from .screening import FAR, FAR_SINGLE, screen, select
 
 ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
-_ROUNDS = 1000  # additions to the working set, before a sample is given up, as it is …
-_FAILURES = 10  # … when so many working sets were not solved
-_ROUGH = 0.03  # share of the largest violation that a working set is solved to while atoms join
-_FINE = 1e-3  # share of the tolerance that working sets are solved to, so that supports do not depend on the way …
-_FINEST = 1e-12  # … and share of ‖x‖, so that codes that are rounded do not
-_DIGITS = 256  # what a code is rounded to before it is solved for once more
 
 
 # ── the working set ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,7 +62,7 @@ def _load(ints, work, w, n_new, x, D, G, gram):
 def _rounded(code):
     """Round a code to few digits, so that nearly equal ones become equal."""
     mantissa, exponent = math.frexp(code)
-    return math.ldexp(round(mantissa * _DIGITS) / _DIGITS, exponent)
+    return math.ldexp(round(mantissa * 256) / 256, exponent)
 
 
 @part
@@ -175,7 +169,8 @@ def encode_samples_generally(
         x = X[i]
         norm = euclidean(x)
         goal = tol * norm if norm > 0 else tol
-        fine = min(goal, max(min(_FINE * goal, _FINEST * norm), 0.1 * _FINEST * norm))
+        # fine enough that supports do not depend on the way, nor rounded codes on rounding
+        fine = min(goal, max(min(1e-3 * goal, 1e-12 * norm), 0.1 * 1e-12 * norm))
         w = n_kept = n_new = ZERO
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
@@ -183,7 +178,7 @@ def encode_samples_generally(
             n_new += 1
         gap = 0.0
         complete, settled, failures, enough = False, False, 0, fine
-        for turn in range(_ROUNDS):
+        for turn in range(1000):  # beyond them the sample is given up, as it is
             if turn > 0 or n_new == 0:
                 mass, k = 0.0, 0
                 for a in range(w):
@@ -206,7 +201,7 @@ def encode_samples_generally(
                     limit = max(add_limit, k // 2)
                     n_new = min(r - w, select(z, worst, margin, limit, candidates, violations))
                     if w + n_new < r:
-                        enough = max(fine, _ROUGH * (worst - margin))
+                        enough = max(fine, 0.03 * (worst - margin))  # working sets are solved roughly while atoms join
                     for s in range(n_new):
                         atoms[w + s] = candidates[s]
                         codes[w + s] = 0
@@ -219,7 +214,7 @@ def encode_samples_generally(
                 value, derivative, curvature, minimiser, parameters, max(goal, enough), enough, floor, norm * norm,
             )  # fmt: skip
             failures += gap > max(goal, enough)
-            if failures == _FAILURES:
+            if failures == 10:
                 break
         if complete and gap <= goal and quadratic:
             _settle(work, ints, gram, factor, w, low, high, curvature, parameters, floor)

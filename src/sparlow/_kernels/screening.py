@@ -7,9 +7,6 @@ FAR = 1e300
 """Stands for an infinite end of a subdifferential interval; so does its counterpart in single precision."""
 FAR_SINGLE = 1e30
 
-_ADD_SHARE = 0.3  # atoms join when they violate optimality by this share of the largest violation
-_HALVINGS = 64  # more than any finite cut needs to reach the largest violation
-
 
 @part
 def subtract_rows(table, rows, factors, k, z, w):
@@ -62,12 +59,13 @@ def screen(c, gram, atoms, codes, w, low, high, margin, support, values, z, bits
 @part
 def select(z, worst, margin, limit, candidates, violations):
     """Select the atoms of largest violation, about ``limit``; both it and z are with the ``margin`` for rounding."""
-    cut = margin + z.dtype.type(_ADD_SHARE) * (worst - margin) if worst > margin else worst * 0
+    # atoms join when they violate optimality by 0.3 of the largest violation
+    cut = margin + z.dtype.type(0.3) * (worst - margin) if worst > margin else worst * 0
     n = 0
     for j in range(z.shape[0]):
         candidates[n], violations[n] = j, z[j]
         n += z[j] >= cut
-    for _ in range(_HALVINGS):
+    for _ in range(64):  # more than any finite cut needs to reach the largest violation
         if n <= limit or not cut < worst:
             break
         cut = (cut + worst) / 2

@@ -20,7 +20,6 @@ from ..priors import ElasticNet
 from .base import COMMON, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
 from .tddl import moved_atoms, tangent
 
-_HALVINGS = 6
 _LEAST_WEIGHT = 1e-6  # of the means, so that codes are unique
 
 
@@ -159,7 +158,7 @@ class Bilevel:
         longest = float(np.linalg.norm(along, axis=1).max())
         if not longest > 0:
             return None
-        for _ in range(_HALVINGS):
+        for _ in range(6):
             new = self.level(moved_atoms(at.D, along, at.D.dtype.type(step / longest)), at)
             if new.cost < at.cost:
                 return new, step

@@ -21,7 +21,6 @@ from ..labels import n_classes
 from .quotient import Quotient
 
 _EDGES = 1 << 16  # edges that are measured at once
-_LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
 def class_balance(
@@ -38,7 +37,7 @@ def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[
 
 def pair_weights(squares: Array, power: float) -> Array:
     """Return (d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
-    squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
+    squares = np.maximum(squares, 1e-12 * squares.max() + np.finfo(float).tiny)  # closer pairs count as so far apart
     return np.minimum((squares.max() / squares) ** power, HEAVIEST)
 
 

@@ -24,7 +24,6 @@ from ..priors import Prior
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
 
 _BLOCK = 32  # atoms updated between two products with all atoms
-_LEAP = 1e6  # a least-squares step so long, or a variance so large, is of rounding errors
 
 
 def online(
@@ -291,7 +290,7 @@ class Recursion:
         pull -= np.einsum("ij,ij->i", pull, D)[:, None] * D
         step = self.C @ pull
         norms = np.linalg.norm(D + step, axis=1)
-        step[~(norms < _LEAP)] = 0  # the step is tangent, so norms are at least 1
+        step[~(norms < 1e6)] = 0  # the step is tangent, so norms are at least 1
         D += step
         self._normalise(D)
 
@@ -317,7 +316,8 @@ class Recursion:
         """
         norms = np.linalg.norm(D, axis=1)
         D /= norms[:, None]
-        growth = np.maximum(1.0, np.diag(self.C) * self.trust / (norms**2 * _LEAP))
+        # a variance so large is of rounding errors
+        growth = np.maximum(1.0, np.diag(self.C) * self.trust / (norms**2 * 1e6))
         scale = 1 / (norms * np.sqrt(growth))
         self.C *= scale[:, None] * scale
 

@@ -43,7 +43,6 @@ from .epochs import Course, Epochs, learn_in_steps
 Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
-_UNIQUE = 1e-4  # curvature of the prior from which on codes do not depend on those they were started from
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
 _UNJUDGED = "too few labels to hold some out, so no step is made"
 
@@ -379,7 +378,8 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective = learned.setup, learned.objective
     curvature = setup.prior.constant_curvature(len(now.dictionary))
-    if len(learned.rows) > 1 and (curvature is None or curvature.min() < _UNIQUE):
+    # codes of a curved prior do not depend on those they were started from
+    if len(learned.rows) > 1 and (curvature is None or curvature.min() < 1e-4):
         # the codes that new samples get
         now = dataclasses.replace(now, coded=now.coded.samples.coded(now.dictionary))
     coded, dtype = now.coded, now.coded.samples.dtype

@@ -20,9 +20,6 @@ from ..parallel import one_blas_thread
 
 Array = NDArray[Any]
 
-_ROUNDING = 10  # deviations of columns, in multiples of the precision, that are rounding alone
-_EQUAL = 1e-3  # differences of norms that are rounding
-
 
 @dataclass(frozen=True)
 class Scaling:
@@ -61,7 +58,8 @@ def _moments(X: Array, weights: Array | None = None) -> tuple[Array, Array]:
     else:
         means = np.average(X, axis=0, weights=weights)
         spread = np.sqrt(np.average(((X - means) / largest) ** 2, axis=0, weights=weights))
-    varies = largest * spread > _ROUNDING * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
+    # smaller deviations are rounding alone
+    varies = largest * spread > 10 * np.finfo(X.dtype).eps * np.max(np.abs(X), axis=0)
     return means, np.where(varies, largest * spread, 0.0)
 
 
@@ -90,7 +88,7 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     X, weights = np.asarray(X[rows], float), None if weights is None else weights[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     norms = row_norms(X)
-    if np.ptp(norms) <= _EQUAL * np.max(norms):
+    if np.ptp(norms) <= 1e-3 * np.max(norms):  # such differences of norms are rounding
         return False
     means, deviations = _moments(X, weights)
     varies = deviations > 0

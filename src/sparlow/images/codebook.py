@@ -327,14 +327,12 @@ class Codebook(TransformerMixin, BaseEstimator):
         return tags
 
 
-_WAY = 1  # another number where the same descriptors come to have other words
-
-
 def _sample_key(sample: Array, n_words: int, how: str, rng: np.random.RandomState) -> str:
     """Return a digest of all that words depend on."""
     _, state, *rest = rng.get_state(legacy=True)
     digest = hashlib.blake2b(digest_size=20)
-    digest.update(f"words {_WAY} {sample.shape} {sample.dtype.str} {n_words} {how} {rest}".encode())
+    # the 1 changes where the same descriptors come to have other words
+    digest.update(f"words 1 {sample.shape} {sample.dtype.str} {n_words} {how} {rest}".encode())
     for array in (sample, np.asarray(state)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

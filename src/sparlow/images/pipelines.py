@@ -29,7 +29,6 @@ Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
 PATCHES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 64)}  # sides in pixels, by default
-_DENSE = 0.1  # share of the numbers that are not zero, from which products of dense rows are quicker
 
 
 class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -123,7 +122,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
-        if sp.issparse(X) and X.nnz > _DENSE * np.prod(X.shape, dtype=float):
+        if sp.issparse(X) and X.nnz > 0.1 * np.prod(X.shape, dtype=float):  # products of dense rows are quicker
             parts = [X[rows].toarray() @ self.components_.T for rows in chunks(X.shape[0], 1)]
             return np.vstack(parts) - self.components_ @ self.mean_
         return np.asarray(X @ self.components_.T - self.components_ @ self.mean_)

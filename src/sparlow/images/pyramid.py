@@ -25,8 +25,6 @@ from .progress import track
 
 Array = NDArray[Any]
 
-_WIDEST = 1 << 28  # numbers of a row: a gigabyte
-
 
 @dataclass(frozen=True)
 class _Pooling:
@@ -285,8 +283,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """Refuse fitted numbers from a file that no row could be made with."""
         if not isinstance(self.n_words_, Integral) or self.n_words_ < 1:
             raise ValueError(f"n_words_ of SpatialPyramid must be a positive whole number, got {self.n_words_!r}")
-        if self._pooling().n_cells * self.n_words_ > _WIDEST:
-            raise ValueError(f"SpatialPyramid has rows of more than {_WIDEST} numbers")
+        if self._pooling().n_cells * self.n_words_ > 1 << 28:  # a gigabyte
+            raise ValueError(f"SpatialPyramid has rows of more than {1 << 28} numbers")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

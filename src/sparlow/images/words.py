@@ -18,9 +18,6 @@ from .progress import track
 
 Array = NDArray[Any]
 
-_CHUNK = 2048  # descriptors at a time
-_NEGLIGIBLE = 1e-6  # posteriors that a mixture is not learned from
-
 
 def sample_descriptors(
     bags: Bags, n_samples: int, random_state: Any, n_jobs: int | None = None, verbose: int = 0
@@ -74,7 +71,7 @@ def kmeans(
 
     """
     rng = check_random_state(random_state)
-    parts = [slice(first, first + _CHUNK) for first in range(0, len(X), _CHUNK)]
+    parts = [slice(first, first + 2048) for first in range(0, len(X), 2048)]
     with Threads(n_jobs) as threads:
         some = X[rng.permutation(len(X))[: 8 * n_words]]
         words = kmeans_plusplus(some, n_words, random_state=rng)[0].astype(np.float32)
@@ -133,7 +130,7 @@ def mixture(
     for step in range(max_iter + 1):
         coder = _maximised(Z, posteriors, least, mean, axes)
         if step < max_iter:
-            posteriors = coder.posteriors(Z, _NEGLIGIBLE)
+            posteriors = coder.posteriors(Z, 1e-6)  # smaller ones do not matter
     return coder
 
 

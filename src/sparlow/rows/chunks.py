@@ -16,11 +16,6 @@ from ..graphs import Structure
 from ..views import Bound
 from .features import Rows
 
-_KEPT = 1 << 27  # codes of views that are kept, about 1.5 GB; above that they are computed again for the derivative
-_BATCH = 1024  # rows whose products are added up in the precision of the samples
-_DENSE = 0.5  # share of nonzero features from which on they are stored as a dense array
-_GROWTH = 1.1  # room for features of samples to come, beside those like the samples so far
-
 
 class Counts(NamedTuple):
     """What is known of features once they are computed, to be added up."""
@@ -163,7 +158,7 @@ class Chunk(Rows):
 def _cross(codes: Any, X: Any, weights: Array) -> Array:
     """Return φᵀdX; products have the precision of the samples, sums of many are double."""
     out = np.zeros((codes.shape[1], X.shape[1]))
-    for rows in gen_batches(X.shape[0], _BATCH):
+    for rows in gen_batches(X.shape[0], 1024):  # products are added up in the precision of the samples
         some, each = codes[rows], weights[rows].astype(codes.dtype)
         if sp.issparse(some):
             data = some.data * np.repeat(each, np.diff(some.indptr))
@@ -189,7 +184,8 @@ def code_chunk(
         codes = coder.codes(views.cut(X[some]), None if near is None else near.codes_of(some))
         stack.add(views.pool(codes)[0])
         total += codes.nnz
-        kept = None if kept is None or total > _KEPT else [*kept, codes]
+        # codes beyond 1.5 GB are computed again for the derivative
+        kept = None if kept is None or total > 1 << 27 else [*kept, codes]
     return Chunk(X, coder, views, stack.matrix(), sp.csr_array(sp.vstack(kept)) if kept else None, total, n_jobs)
 
 
@@ -206,7 +202,7 @@ class Stack:
 
     def add(self, features: Array) -> None:
         """Add the features of the next samples."""
-        if not self.filled and np.count_nonzero(features) > _DENSE * features.size:
+        if not self.filled and np.count_nonzero(features) > 0.5 * features.size:
             self.dense = np.empty((self.n, features.shape[1]), features.dtype)
         first, self.filled = self.filled, self.filled + len(features)
         if self.dense is not None:
@@ -218,7 +214,7 @@ class Stack:
         if not first:
             self.data, self.indices, self.width = np.empty(0, part.dtype), np.empty(0, np.int32), features.shape[1]
         if start + part.nnz > len(self.data):
-            self._resize(int(_GROWTH * (start + part.nnz) * self.n / self.filled))
+            self._resize(int(1.1 * (start + part.nnz) * self.n / self.filled))  # room for features of samples to come
         self.data[start : start + part.nnz], self.indices[start : start + part.nnz] = part.data, part.indices
 
     def _resize(self, size: int) -> None:

@@ -27,8 +27,6 @@ from .features import Rows
 from .stores import Memory, Store, nothing, working_memory
 from .tasks import Context, Scaling, Task
 
-_NARROWEST = 16  # directions that neighbours are searched in at least
-
 
 def _as_they_are(X: Any) -> Any:
     """Return samples that are scaled already."""
@@ -159,7 +157,7 @@ class Samples:
         basis, dtype, width = None, self.dtype, m
         if n * m * self.dtype.itemsize > working_memory():
             X = self.drawn_from(Labels())[0].X
-            width = int(np.clip(working_memory() // (4 * n), min(m, _NARROWEST), m))
+            width = int(np.clip(working_memory() // (4 * n), min(m, 16), m))
             centred = np.asarray(X.todense() if sp.issparse(X) else X, float)
             centred = centred - centred.mean(axis=0)
             basis = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width].astype(np.float32)

@@ -22,9 +22,6 @@ from ..labels import Labels
 from ..parallel import Threads
 from .tasks import Task, forget
 
-_SHARE = 32  # chunks are that share of the working memory, in double precision
-_FEWEST, _MOST = 16, 1 << 16  # rows of a chunk
-
 
 def working_memory() -> int:
     """Return the bytes that temporary arrays may take: ``working_memory`` of scikit-learn's configuration, 1 GiB."""
@@ -33,8 +30,8 @@ def working_memory() -> int:
 
 def rows_per_chunk(n_features: int) -> int:
     """Return the rows of a chunk: the largest power of two whose rows in double precision take 1/32 of the memory."""
-    rows = working_memory() / (_SHARE * 8 * max(1, n_features))
-    return int(np.clip(2 ** math.floor(math.log2(max(rows, 1))), _FEWEST, _MOST))
+    rows = working_memory() / (32 * 8 * max(1, n_features))
+    return int(np.clip(2 ** math.floor(math.log2(max(rows, 1))), 16, 1 << 16))
 
 
 def is_dask(X: Any) -> bool:

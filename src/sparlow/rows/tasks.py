@@ -22,8 +22,6 @@ from .chunks import Chunk, code_chunk
 
 Scaling = Callable[[Any], Any]
 
-_FITS = 2  # fits whose codes a process keeps at once
-
 
 @dataclass(frozen=True)
 class Context:
@@ -146,7 +144,7 @@ def _cache_of(session: str, memory: int) -> Cache:
     with _lock:
         found = caches.pop(session, None) or Cache(memory)
         caches[session] = found  # the last is the one used last
-        while len(caches) > _FITS:
+        while len(caches) > 2:
             del caches[next(iter(caches))]
         return found
 
