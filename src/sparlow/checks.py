@@ -18,7 +18,6 @@ from sklearn.utils import validation
 Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
-_NUMBERS = 1 << 22  # numbers that are looked at
 
 
 def is_count(value: Any) -> bool:
@@ -147,7 +146,7 @@ def likely_sides(X: Any) -> tuple[int, int] | None:
     In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
     has a minimum where w is the width.
     """
-    m, rows = X.shape[1], some_of(X)[: max(1, _NUMBERS // X.shape[1])]
+    m, rows = X.shape[1], some_of(X)[: max(1, (1 << 22) // X.shape[1])]
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
 
     def step(w: int) -> float:

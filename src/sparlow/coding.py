@@ -140,7 +140,7 @@ class Coder(DictionaryCoder):
         if not self._arguments:
             parameters, low, high, dense = self._numbers
             curvature = None if constant is None else frozen(constant)[0]
-            limit = r if dense else _kernels.ADD_LIMIT
+            limit = r if dense else 8  # at most max(8, support / 2) atoms join the working set at a time
             common = (*frozen(low, high), *self.prior.compiled(), parameters, curvature)
             self._arguments = common, float(np.min(high - low)), limit
         common, narrowest, add_limit = self._arguments

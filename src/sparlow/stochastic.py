@@ -39,8 +39,6 @@ from .rows import Codes, Features
 
 Array = NDArray[Any]
 
-_NOTHING: Any = 0.0  # the sum over no batch
-
 
 class Adam(NamedTuple):
     """Averages of gradients and of their squares: the direction that a gradient method moves in."""
@@ -273,7 +271,7 @@ class _Part(NamedTuple):
     def crossed(self, rows: Features, batch: Batch) -> Any:
         """Return FᵀΦ (c, w) of a batch, 0 where there are no factors."""
         if self.factors is None:
-            return _NOTHING
+            return 0.0
         F = self.factors[batch.rows]
         return rows.rmatmul((F.toarray() if sp.issparse(F) else F) * batch.weights[:, None]).T
 
@@ -313,10 +311,10 @@ class Pairs(Sums):
 
     parts: tuple[_Part, _Part]
     n_components: int
-    above: Any = _NOTHING
-    rest: Any = _NOTHING
-    crossed: Any = _NOTHING
-    crossed_rest: Any = _NOTHING
+    above: Any = 0.0
+    rest: Any = 0.0
+    crossed: Any = 0.0
+    crossed_rest: Any = 0.0
     weight: float = 0.0
     seen: int = 0
     first: int = 0

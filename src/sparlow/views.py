@@ -30,8 +30,6 @@ from .parallel import frozen
 
 Array = NDArray[Any]
 
-_NUMBERS = 1 << 22  # numbers in the views of one part of the samples
-
 
 class Views(ABC):
     """The contract of a family of views; subclass it to bring your own, as a frozen dataclass of plain numbers.
@@ -172,7 +170,7 @@ class Bound:
 
     def parts(self, n: int, n_features: int) -> list[slice]:
         """Cut range(n) in parts whose views fit in memory together."""
-        size = max(1, _NUMBERS // (self.n_views * self.n_inputs(n_features)))
+        size = max(1, (1 << 22) // (self.n_views * self.n_inputs(n_features)))  # bounds the views that are in memory
         return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def cut(self, X: Any) -> Any:

@@ -23,7 +23,6 @@ from .bags import (
 from .coding import encode_chunk
 from .descriptors import describe, smooth
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
-from .general import ADD_LIMIT
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
 from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
@@ -35,7 +34,6 @@ from .screening import FAR
 from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
-    "ADD_LIMIT",
     "FAR",
     "LANES",
     "accumulate",

@@ -7,8 +7,6 @@ import numpy as np
 from .algebra import dot
 from .compilation import kernel, part
 
-_BLOCK = 16
-
 
 @part
 def insert(distance, word, nearest, distances):
@@ -31,8 +29,8 @@ def nearest_words(products, half_norms, k):
         for j in range(r):
             line[j] = half_norms[j] - row[j]
         distances[:] = np.float32(np.finfo(np.float32).max)
-        for first in range(0, r, _BLOCK):  # few blocks hold a near word: most are passed by after one comparison
-            last = min(first + _BLOCK, r)
+        for first in range(0, r, 16):  # few blocks hold a near word: most are passed by after one comparison
+            last = min(first + 16, r)
             least = line[first]
             for j in range(first + 1, last):
                 least = min(least, line[j])

@@ -29,9 +29,6 @@ from .newton import (
 )  # fmt: skip
 from .screening import FAR, FAR_SINGLE, screen, select
 
-ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
-
-
 # ── the working set ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -4,8 +4,6 @@ import numpy as np
 
 from .compilation import kernel, part
 
-BATCH = 256  # samples whose nonzeros are sorted by atoms at once
-
 
 @kernel
 def add_diagonal_form(indptr, indices, data, weights, out):
@@ -28,9 +26,10 @@ def add_graph_form(first, weights, graph_indptr, graph_indices, graph_data, indp
     each nonzero.
     """
     r, n = out.shape[0], graph_indptr.shape[0] - 1
-    sums, ends = np.empty((min(BATCH, n), r)), np.empty(r, np.int64)
-    for start in range(0, n, BATCH):
-        stop = min(start + BATCH, n)
+    batch = 256  # samples whose nonzeros are sorted by atoms at once
+    sums, ends = np.empty((min(batch, n), r)), np.empty(r, np.int64)
+    for start in range(0, n, batch):
+        stop = min(start + batch, n)
         for i in range(start, stop):
             own, total = first + i, sums[i - start]
             for a in range(r):
