@@ -20,15 +20,15 @@ SOURCE = cases.ROOT / "src" / "sparlow"
 
 # A room is a file, or a folder with what is in it. It may import the rooms below it, never one above or beside.
 FLOORS = [
-    ["messages", "checks", "constants"],
+    ["checks", "constants"],
     ["_kernels", "parallel", "files", "labels"],
-    ["neighbours", "priors", "regularizers", "manifolds", "tracequotient", "voting"],
+    ["neighbours", "priors", "tracequotient", "voting"],
     ["graphs", "views", "derivative", "optimize", "copies", "coders"],
     ["coding"],
     ["rows", "dictionaries"],
     ["criteria"],
     ["problem", "embedding", "defaults", "distributed"],
-    ["solvers", "quadratic", "checkpoints", "stochastic", "spectrum", "serving"],
+    ["solvers", "quadratic", "checkpoints", "stochastic"],
     ["stream"],
     ["estimators", "images"],
     ["evaluation", "classifiers", "explanations", "printed"],

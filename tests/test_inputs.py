@@ -16,7 +16,7 @@ from sparlow.criteria import LAP
 from sparlow.estimators import choosing
 from sparlow.evaluation import support_vectors
 from sparlow.images import Codebook, DenseSIFT, Scattering
-from sparlow.images.cache import ArrayCache
+from sparlow.images.bags import ArrayCache
 from sparlow.parallel import Finishing
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.quadratic import _solved

@@ -373,7 +373,7 @@ def test_samples_are_coded_less_than_twice_and_the_oldest_codes_first(digits, mo
     ages = [one.coded_at for one in running.kept]
     assert min(ages) > 300
     with sklearn.config_context(working_memory=0):
-        monkeypatch.setattr(stream, "FEWEST_KEPT", 200)
+        monkeypatch.setattr(stream, "MANY", 200)
         assert len(streamed(X[:600], y[:600]).embedding_) == 200
 
 

@@ -1,4 +1,4 @@
-"""Arrays: their type, and checks of users' arrays: those of scikit-learn, two that it leaves out, sides of pictures.
+"""Arrays: their type, and checks of users' arrays; warnings that point to the caller's line.
 
 Masked entries would silently be read as the numbers beneath the mask. Sparse matrices whose indices lie beyond their
 shape make compiled code read foreign memory.
@@ -8,12 +8,28 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
+import pathlib
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
 from numpy.typing import NDArray
 from sklearn.utils import validation
+
+_OURS = tuple(f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__))
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn in the name of the first frame outside of this library and of scikit-learn, which calls it in turn."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
+
 
 Array = NDArray[Any]
 

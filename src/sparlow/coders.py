@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _kernels
-from .checks import check_array
+from .checks import Array, check_array
 from .parallel import Threads, chunks, frozen
-
-Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
 

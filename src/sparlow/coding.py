@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _kernels
-from .checks import refuse_unsound
+from .checks import Array, refuse_unsound, warn
 from .coders import DictionaryCoder
 from .derivative import (
     Atoms,
@@ -32,11 +32,8 @@ from .derivative import (
     rows_of,
     solved,
 )
-from .messages import warn
 from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
 from .priors import Prior, checked_numbers
-
-Array = NDArray[Any]
 
 
 class Coder(DictionaryCoder):

@@ -74,7 +74,7 @@ POOLED_DIRECTIONS = 256  # leading directions of pooled codes that neighbours ar
 
 # What held-out samples choose.
 TRIED = 3000  # labelled samples that choices are tried on: a third of them tell an accuracy to about a point
-MANY = 2000  # labelled samples from which on one part held out tells enough
+MANY = 2000  # labelled samples from which on one part held out tells enough; a stream keeps as many
 FOLDS = 3  # parts held out of fewer; each class has a sample in each
 WORTH = 0.01  # what a less plain option must add to their accuracy
 COSTS = (1.0, 10.0, 100.0)  # of the support vector machine
@@ -94,7 +94,6 @@ PROBED = 20_000  # samples of its class, and of other classes, that a sample is 
 
 # Streams.
 RESERVOIR = 60_000  # samples that are kept for predictions, where a quarter of the working memory holds them
-FEWEST_KEPT = 2000  # the fewest that are kept: about as many as vote
 CODED = 1.9  # times that a sample is coded at most, on average: fewer than two passes
 GROWTH = 1.1  # samples seen, relative to those of the last model, from which on there is a new one
 SOONER = 4  # samples seen, relative to those that a stream began with, from which on it begins again

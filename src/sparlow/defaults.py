@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
+from .checks import warn
 from .constants import (
     ATOMS_PER_CLASS,
     FEWEST_ATOMS,
@@ -26,7 +27,6 @@ from .constants import (
     SAMPLES_PER_ATOM,
     UNLIKE_COLUMNS,
 )
-from .messages import warn
 from .priors import ElasticNet
 from .views import Bound
 

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array
+from .checks import Array, check_array
 from .parallel import Threads, chunks, frozen
 from .priors import Prior
-
-Array = NDArray[Any]
 
 _SMALL = 1 << 20  # numbers of a dictionary up to which products are computed row by row: chunks have a sum each
 _LONG = 0.4  # share of atoms in use from which on dense products are faster than those

@@ -29,10 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.svm import SVC
 
-from .checks import Array
+from .checks import Array, warn
 from .constants import COSTS, FOLDS, TRIED, WIDTHS
 from .labels import is_labelled, known_rows
-from .messages import warn
 from .neighbours import neighbours
 
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by

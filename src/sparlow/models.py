@@ -21,26 +21,23 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import Array, warn
 from .constants import VOTERS
 from .criteria import CRITERIA, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .files import TooLargeError, check_zip, replacing
 from .labels import Labels
-from .messages import warn
 from .printed import Printed
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
 from .voting import Memberships, Rule, Voters, drawn
-
-Array = NDArray[Any]
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 3"

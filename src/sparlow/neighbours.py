@@ -18,9 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
-from .checks import Array, refuse_unsound
+from .checks import Array, refuse_unsound, warn
 from .constants import CELL, EXACT, EXACT_CLASSES, PROBED
-from .messages import warn
 from .parallel import Threads, frozen
 
 Progress = Callable[[float], object]

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, TypeVar
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-Array = NDArray[Any]
+from .checks import Array
+
 S = TypeVar("S")
 T = TypeVar("T")
 

@@ -22,21 +22,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from .checks import Array
 from .constants import FALL, FORM_DIRECTIONS, FORM_RANK, KERNEL, KERNEL_PART, TRIED
 from .embedding import nearest_right
 from .labels import class_folds
 from .parallel import Threads
 from .rows import Features, Rows
 from .voting import Rule, best_rule
-
-Array = NDArray[Any]
 
 SHARES = {1: 0.1, 2: 0.03}  # ridge by order, in multiples of the variance of one sample
 

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from .checks import Array
 from .constants import BATCH, FORGETTING, MOVE, WARM
 from .criteria import LDA, MVR, Criterion, Quotient
 from .dictionaries.atoms import unit_rows
@@ -36,8 +36,6 @@ from .embedding import Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
 from .rows import Codes, Features
-
-Array = NDArray[Any]
 
 
 class Adam(NamedTuple):

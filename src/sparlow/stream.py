@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from .checks import Array
 from .coding import Coder
-from .constants import CODED, DRAWN, FEWEST_KEPT, RESERVOIR, USUAL
+from .constants import CODED, DRAWN, MANY, RESERVOIR, USUAL
 from .criteria import LDA, PCA, Criterion
 from .embedding import Numerator, ratio_trace, weights_beside
 from .parallel import Threads
@@ -25,8 +25,6 @@ from .priors import Prior
 from .rows import Codes, Samples, code, working_memory
 from .stochastic import Batch, Learner, Moments, State, batch_size, of_targets
 from .tracequotient import best_projection, canonical
-
-Array = NDArray[Any]
 
 
 def check_streams(criterion: Criterion) -> None:
@@ -101,7 +99,7 @@ class Stream:
         self._rng = np.random.RandomState(self.seed)
         if self.n_kept is None:
             size = working_memory() // (4 * 4 * self.dictionary.shape[1])
-            self.n_kept = int(np.clip(size, FEWEST_KEPT, RESERVOIR))
+            self.n_kept = int(np.clip(size, MANY, RESERVOIR))
 
     def copy(self) -> Stream:
         """Return a copy that can be updated while this one stays; arrays are shared, as none is changed in place."""

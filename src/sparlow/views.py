@@ -20,15 +20,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array, check_count, image_sides, likely_sides, some_of
+from .checks import Array, check_array, check_count, image_sides, likely_sides, some_of, warn
 from .constants import PLACES
-from .messages import warn
 from .parallel import frozen
-
-Array = NDArray[Any]
 
 
 class Views(ABC):

@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from .checks import Array
 from .constants import MANY, MOST_NEIGHBOURS, NEAREST, UNIFORM, VOTERS, VOTERS_OF_EACH
-
-Array = NDArray[Any]
 
 _FACTORS = np.geomspace(0.1, 100, 13)  # of β and γ, over typical squared distances
 _WEIGHTS = np.geomspace(1e-3, 10, 5)  # of the means, f

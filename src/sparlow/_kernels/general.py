@@ -6,10 +6,11 @@ zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, solve_factored
+from .algebra import FAR, FAR_SINGLE, PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, screen, select, solve_factored
 from .compilation import ZERO, borrowed, kernel, part
 from .lanes import aligned, padded
 from .newton import (
@@ -27,7 +28,7 @@ from .newton import (
     TRIAL,
     solve_working_set,
 )  # fmt: skip
-from .screening import FAR, FAR_SINGLE, screen, select
+from .quadratic import LONG, encode_quadratic
 
 # ── the working set ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,3 +259,62 @@ def encode_general(
             counts, indices, data, gaps, nnz,
         )  # fmt: skip
     return counts, indices[:nnz].copy(), data[:nnz].copy(), gaps
+
+
+def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
+    """Compute the codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
+
+    After ``parameters`` comes ``constant``. Where the prior is quadratic on either side of zero it holds the curvatures
+    g″ per atom, and :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed
+    back to it where supports are short, so that which of the two computes the codes depends on nothing but their
+    number. Otherwise ``constant`` is None.
+    """
+    *functions, constant, start_indptr, start_indices, start_data, tol, add_limit = prior_and_start
+    dictionary: Any = (D, G, G_screen, low, high)
+    start: Any = (start_indptr, start_indices, start_data)
+    rest: Any = (*dictionary, *functions, *start, tol, add_limit)
+    if constant is None:
+        return encode_general(X, C, *rest)
+    rest = (*dictionary, constant, *start)
+    coded = encode_quadratic(X, C, *rest)
+    left = np.flatnonzero(np.isinf(coded[3]))
+    if len(left) == 0:
+        return coded
+    X, C = _frozen(X[left], C[left])
+    rest = (*dictionary, *functions, *_as_start(_rows(coded, left)), tol, add_limit, True)
+    general = encode_general(X, C, *rest)
+    short = np.flatnonzero(general[0] <= LONG)
+    X, C = _frozen(X[short], C[short])
+    rest = (*dictionary, constant, *_as_start(_rows(general, short)))
+    again = encode_quadratic(X, C, *rest)
+    better = np.isfinite(again[3])
+    return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
+
+
+def _frozen(*arrays):
+    """Return new arrays, read-only as those are that kernels are compiled for."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+def _as_start(coded):
+    """Return what a kernel returned as codes to start another from."""
+    counts, indices, data, _ = coded
+    return _frozen(np.concatenate([[0], np.cumsum(counts)]), indices, data)
+
+
+def _rows(coded, rows):
+    """Return some samples of what a kernel returned."""
+    counts, indices, data, gaps = coded
+    ends = np.cumsum(counts)
+    lengths = counts[rows]
+    entries = np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+    return lengths, indices[entries], data[entries], gaps[rows]
+
+
+def _replaced(coded, rows, others):
+    """Replace some samples of what a kernel returned by those of another call."""
+    source = np.arange(len(coded[0]))
+    source[rows] = len(source) + np.arange(len(rows))
+    return _rows(tuple(np.concatenate(pair) for pair in zip(coded, others, strict=True)), source)

@@ -8,6 +8,7 @@ import math
 from .algebra import (
     DEPENDENT,
     DEPENDENT_SINGLE,
+    FAR,
     PIVOT,
     extend_factor,
     shrink_factor,
@@ -16,7 +17,6 @@ from .algebra import (
 )
 from .compilation import ZERO, part
 from .lanes import row
-from .screening import FAR
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
 CODE, CORR, RESID, SLOPE, TRIAL, TRIAL_RESID, TRIAL_SLOPE, STEP, CURV, KEPT_CURV, STIFFNESS = range(11)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .algebra import euclidean
+from .algebra import FAR, FAR_SINGLE, euclidean
 from .compilation import ZERO, borrowed, kernel, part
 from .lanes import (
     add_multiple,
@@ -62,7 +62,6 @@ from .path import (
     take_place,
     walk,
 )  # fmt: skip
-from .screening import FAR, FAR_SINGLE
 
 LONG = 126  # supports of more atoms are left to the general method
 _PIVOT = 1e-10  # a support with a smaller pivot is left to the general method

@@ -18,7 +18,7 @@ from ..checks import Array
 from ..constants import HEAVIEST, SHARPER
 from ..graphs import Structure
 from ..labels import n_classes
-from .quotient import Quotient
+from .base import Quotient
 
 _EDGES = 1 << 16  # edges that are measured at once
 

@@ -15,9 +15,8 @@ from ..checks import Array
 from ..constants import FEWEST_NEIGHBOURS, MOST_NEIGHBOURS
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .base import Criterion, count, neighbourhood, weight
+from .base import Criterion, Quotient, count, neighbourhood, weight
 from .following import class_balance, propagated
-from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
 
 

@@ -15,9 +15,8 @@ from ..checks import Array
 from ..constants import MFA_EDGES, TARGETS
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .base import Criterion, count, weight
+from .base import Criterion, Quotient, count, weight
 from .following import class_balance, edge_balance
-from .quotient import Quotient
 
 
 def _are_class_weights(value: Any) -> bool:

@@ -8,10 +8,10 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..checks import Array, warn
 from ..constants import DRAWN, FEW, FLAT, FOLDS, MANY, POOLED, TRIED, USUAL, WIDE, WORTH
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
@@ -21,14 +21,13 @@ from ..embedding import (
     Ratio,
     nearest_right,
     surely,
+    tried_counts,
 )
 from ..labels import Labels
-from ..messages import warn
 from ..parallel import Finishing
 from ..problem import check_codes
 from ..rows import Codes, Samples
 from ..solvers import EarlyStopping
-from ..spectrum import tried_counts
 from ..voting import Rule, best_rule
 from .learning import (
     Choice,
@@ -42,8 +41,6 @@ from .learning import (
     regress,
     transduced,
 )
-
-Array = NDArray[Any]
 
 
 def learn_model(

@@ -14,33 +14,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from ..checkpoints import Checkpoint
+from ..checks import Array, warn
 from ..constants import DRAWN, LOCAL_ATOMS, PASSES, POOLED_DIRECTIONS, SPREADINGS, USUAL
 from ..criteria import Criterion, Quotient
 from ..criteria.base import bind_checked
 from ..criteria.following import sharpened
 from ..defaults import default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import Embedding, block_weights, variances, weights_beside, whitened
+from ..embedding import Embedding, block_weights, component_quotients, spectrum_of, variances, weights_beside, whitened
 from ..labels import UNLABELLED, Labels
-from ..messages import warn
 from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, Refresh, begin, learn
 from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..rows import Codes, Features, Samples
 from ..solvers import EarlyStopping, Solver
-from ..spectrum import component_quotients, spectrum_of
 from ..stochastic import batch_size, has_steps
 from ..tracequotient import canonical
 from ..views import Bound
 from ..voting import Rule
 from .epochs import Course, Epochs, learn_in_steps
 
-Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
 _KEPT = "joint learning does not help on held-out samples: the start is kept"

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from ..constants import DRAWN, GROWTH, SOONER, USUAL
 from ..criteria import criterion_named
@@ -16,8 +15,6 @@ from ..labels import Labels, joined
 from ..stochastic import targets_of
 from ..stream import Stream, check_streams
 from .learning import Setup, components_beside, factors_of, first_dictionary, regress
-
-Array = NDArray[Any]
 
 
 def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:

@@ -11,16 +11,15 @@ from typing import Any, ClassVar
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import Array
 from ..dictionaries import online
 from ..priors import ElasticNet
-from .bags import Bag, Bags, Step, as_bags
-from .cache import cache_of
+from .bags import Bag, Bags, Step, as_bags, cache_of
 from .coders import (
     CODERS,
     FisherCoding,
@@ -32,8 +31,6 @@ from .coders import (
     check_words,
 )
 from .words import kmeans, mixture, sample_descriptors
-
-Array = NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,15 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import _kernels
+from ..checks import Array
 from ..coding import Coder, encode
 from ..constants import LEARNING_TOL, SWEEPS, UNLIKELY
 from ..parallel import chunks, frozen
 from ..priors import ElasticNet, Prior
-
-Array = NDArray[Any]
 
 
 class WordCoder(Protocol):

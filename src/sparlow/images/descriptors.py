@@ -10,17 +10,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import _kernels
+from ..checks import Array
 from ..parallel import frozen
 from .bags import Bag, Bags, Step
 from .reading import UnreadableImageError, name_of, pictures_in, read_levels
-
-Array = NDArray[Any]
 
 WIDTH = 128  # 4 × 4 cells of 8 orientations
 _CLIP = np.float32(0.2)

@@ -13,20 +13,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import Array, warn
 from ..files import max_growth
-from ..messages import warn
 from ..parallel import Threads
-from .cache import cache_of
-from .progress import track
+from .bags import cache_of, track
 from .reading import UnreadableImageError, content_key, name_of, pictures_in, read_colours
-
-Array = NDArray[Any]
 
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "crop": 0.875, "size": 224}
 _RANGES = {"NominalRange_0_255": ((0.0,) * 3, (1 / 255,) * 3), "Normalized_0_1": ((0.0,) * 3, (1.0,) * 3),

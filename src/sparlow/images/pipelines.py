@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer
@@ -18,14 +17,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
-from ..checks import check_array, validate_data
+from ..checks import Array, check_array, validate_data
 from ..parallel import Threads, chunks, frozen, one_blas_thread
 from ..priors import ElasticNet
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
 from .pyramid import SpatialPyramid
-
-Array = NDArray[Any]
 
 _FLOATS = [np.float64, np.float32]
 PATCHES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 64)}  # sides in pixels, by default

@@ -10,20 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
+from ..checks import Array
 from ..parallel import Threads, frozen
-from .bags import Bag, Bags, as_bags
-from .cache import Row, cache_of
+from .bags import Bag, Bags, Row, as_bags, cache_of, track
 from .coders import FisherCodes
-from .progress import track
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from ..checks import refuse_unsound
-from ..messages import warn
+from ..checks import Array, refuse_unsound, warn
 from ..parallel import Threads
-
-Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"})
 

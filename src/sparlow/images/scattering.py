@@ -11,17 +11,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .. import _kernels
-from ..checks import refuse_unsound, validate_data
+from ..checks import Array, refuse_unsound, validate_data
 from ..parallel import Threads, chunks, frozen
-
-Array = NDArray[Any]
 
 _TWO_PI = 2 * 3.1415  # kymatio scales its filters with this value of 2π; the coefficients are then equal
 _NEGLIGIBLE = 9.0  # a Gaussian is less than 3e-18 of its peak at this many standard deviations

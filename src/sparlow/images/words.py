@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 
 from .. import _kernels
+from ..checks import Array
 from ..constants import NARROWEST
 from ..parallel import Threads, frozen, one_blas_thread
-from .bags import Bags
+from .bags import Bags, track
 from .coders import FisherCoding, nearest
-from .progress import track
-
-Array = NDArray[Any]
 
 
 def sample_descriptors(

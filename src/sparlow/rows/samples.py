@@ -21,11 +21,10 @@ from ..graphs import Structure
 from ..labels import Labels
 from ..priors import Prior
 from ..views import Bound
-from .chunks import Counts
+from .chunks import Context, Counts, Scaling, Task
 from .codes import Codes, InStore, Sum, code
 from .features import Rows
 from .stores import Memory, Store, nothing, working_memory
-from .tasks import Context, Scaling, Task
 
 
 def _as_they_are(X: Any) -> Any:
