@@ -17,7 +17,7 @@ from tests import digits
 matplotlib.use("Agg")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
-settings.register_profile("steady", derandomize=True)
+settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 

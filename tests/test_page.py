@@ -20,7 +20,7 @@ from sparlow.app.dataset import Dataset, ReadOptions
 from sparlow.app.page import Section, document, figure, packing, report, table
 from sparlow.app.page.document import confusion, curve
 from sparlow.app.pictures import look_at
-from sparlow.evaluation import Judgement, compare, rivals
+from sparlow.evaluation import compare, rivals
 from sparlow.models import ModelFile, save
 from sparlow.solvers import EarlyStopping
 from sparlow.views import Patches
@@ -410,15 +410,6 @@ def test_reports_read_training_samples_by_their_own_part_and_labels(tmp_path, ca
     np.savez(tmp_path / "other.npz", X=new, y=np.where(labels > 4, "many", "few"))
     assert run("report", model, tmp_path / "other.npz", *few)[0] == 0
     assert "learned anew from 42 of the samples" in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.parametrize("wrong", [0, 1])
-def test_classes_that_are_often_wrong_are_named(held, wrong):
-    labels = Y.astype(str)
-    given = np.where(np.arange(len(Y)) < wrong, "?", labels)
-    told = report(held, Dataset(X, Y, (8, 8)), judgements=[Judgement("mine", 9, 0.1, labels, {"1NN": given})])
-    assert ("Every class is always right." in told) is (wrong == 0)
-    assert (f"Classes least often right: {labels[0]} (" in told) is (wrong == 1)
 
 
 @pytest.mark.slow
