@@ -328,9 +328,9 @@ def test_ties_of_ridges_go_to_the_pair_nearest_to_the_usual_one():
     setup = SimpleNamespace(whiten=True, views=SimpleNamespace(whole=True))
     some = np.arange(400)
     usual = choosing.Choice(USUAL)
-    level = choosing._best(setup, [Told(lambda choice: some % 2)], usual)[0]
+    level = choosing.best_choice(setup, [Told(lambda choice: some % 2)], usual)[0]
     assert level.ridges == USUAL
-    better = choosing._best(setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual)[
-        0
-    ]
+    better = choosing.best_choice(
+        setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual
+    )[0]
     assert better.ridges == (2.0, 0.1)

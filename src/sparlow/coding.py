@@ -174,14 +174,14 @@ class Coder(DictionaryCoder):
         _warn_unconverged(gaps, tol, X.dtype)
         return codes
 
-    def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array], n_jobs: int | None = None) -> Array:
+    def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array]) -> Array:
         """Return ∂f/∂D from the entries of ∂f/∂Φ on the support of some rows; samples and codes are known to be sound.
 
         ``entries(rows)`` gives them in the order of the stored codes.
         """
         atoms = self._bound(X.dtype)
         parts = chunks(X.shape[0], max(atoms.D.shape))
-        with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
+        with Threads(self.n_jobs) as threads:
             Q = solved(atoms, self.prior, codes, entries, threads, parts)
             return products(X, atoms.D, codes, Q, threads, parts)
 

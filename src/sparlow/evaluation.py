@@ -349,12 +349,9 @@ def compare(
             yield learn_and_judge(name, model, X[rows], labels, X_new, y_new, classifiers)
 
 
-def said_of_commonest(judgement: Judgement, truth: Any = None) -> str:
-    """Return a warning of a method that is right less often than the commonest class, or an empty text.
-
-    ``truth`` are the labels among which a class is the commonest; by default those that the method was judged by.
-    """
-    classes, counts = np.unique(np.asarray(judgement.truth if truth is None else truth).astype(str), return_counts=True)
+def said_of_commonest(judgement: Judgement) -> str:
+    """Return a warning of a method that is right less often than the commonest class, or an empty text."""
+    classes, counts = np.unique(np.asarray(judgement.truth).astype(str), return_counts=True)
     always = str(classes[np.argmax(counts)])
     which = next(iter(judgement.predicted))
     ours, theirs = judgement.accuracy(which), share_right(np.full(len(judgement.truth), always), judgement.truth)

@@ -279,11 +279,11 @@ def laplacian(graph: sp.csr_array) -> Structure:
     return Structure(degrees / mean, _times(graph, -1.0 / mean))
 
 
-def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: float = 1e-6) -> Array:
+def spread_labels(graph: sp.csr_array, y: Array) -> Array:
     """Return memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
 
     F = (1 − α)(I − αS)⁻¹T with S = V^(−½)WV^(−½), T one-hot divided by the class's number of labels and
-    α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
+    α = 0.9, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
     reaches are zero.
     """
     degrees = np.asarray(graph.sum(axis=1)).ravel()
@@ -293,7 +293,8 @@ def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: flo
     T = np.zeros((len(y), int(y.max()) + 1))
     T[known, y[known]] = 1 / np.bincount(y[known])[y[known]]
     F = T
-    for _ in range(int(np.log(tol) / np.log(retained))):
+    retained = 0.9
+    for _ in range(int(np.log(1e-6) / np.log(retained))):  # the rest is below 1e-6
         F = retained * (S @ F) + (1 - retained) * T
     F = F / np.maximum(F.sum(axis=0), np.finfo(float).tiny)
     return np.asarray(F / np.maximum(F.sum(axis=1, keepdims=True), np.finfo(float).tiny))

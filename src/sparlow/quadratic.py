@@ -162,7 +162,7 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     for first in range(count):
         rows = slice(first, None, count)
         part, targets = P[rows], Y[rows] - Y[rows].mean(axis=0)
-        S, fitted = _solved(part, targets, 2, SHARES[2] / count)
+        S, fitted = solved_forms(part, targets, 2, SHARES[2] / count)
         for c in range(Y.shape[1]):
             forms[c] += (part * S[:, c : c + 1]).T @ part / np.float32(count)
         if count == 1:
@@ -170,7 +170,7 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     return forms, spread
 
 
-def _solved(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]:
+def solved_forms(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]:
     """Return S = (K + λ)⁻¹Y, λ = share · tr(K)/n, and the fitted values KS, in single precision where it is enough."""
     K = P @ P.T
     if order == 2:
@@ -189,7 +189,7 @@ def _solved(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]
     except np.linalg.LinAlgError:
         if P.dtype == np.float64:
             raise
-        return tuple(part.astype(np.float32) for part in _solved(P.astype(np.float64), Y, order, share))  # type: ignore[return-value]
+        return tuple(part.astype(np.float32) for part in solved_forms(P.astype(np.float64), Y, order, share))  # type: ignore[return-value]
     S = scipy.linalg.cho_solve(factor, Y.astype(P.dtype), check_finite=False)
     return S - S.mean(axis=0), Y - ridge * S
 
@@ -225,7 +225,7 @@ def better_order(coded: Features, y: Array, seed: int, groups: Array | None = No
             Y = _indicators(y[train])
             for order in (1, 2):
                 try:
-                    S, fitted = _solved(P[train], Y, order, SHARES[order])
+                    S, fitted = solved_forms(P[train], Y, order, SHARES[order])
                 except NoScatterError:
                     return Order()
                 cross = (P[held] @ P[train].T) ** order @ S

@@ -356,7 +356,7 @@ def moved_atoms(D: Array, slope: Array, rate: float) -> Array:
     return unit_rows(D - rate * tangent(D, slope))
 
 
-def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: int = 200) -> Linear:
+def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float) -> Linear:
     """Return the W and b of the smallest mean loss plus (ν/2)‖W‖² for these codes, by L-BFGS."""
     (n, r), c = codes.shape, T.shape[1]
     codes = codes.astype(np.float64)
@@ -368,6 +368,6 @@ def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: 
         value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
         return value, np.concatenate([(codes.T @ slopes + nu * linear.W).ravel(), slopes.sum(axis=0)])
 
-    flat = minimize(cost, np.zeros((r + 1) * c), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}).x
+    flat = minimize(cost, np.zeros((r + 1) * c), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
     flat = flat.astype(T.dtype)
     return Linear(flat[: r * c].reshape(r, c), flat[r * c :])

@@ -127,10 +127,10 @@ def rls_dla(
     return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
-def begin_online(X: Any, n_atoms: int, random_state: Any, forgetting: float = ONLINE_FORGETTING) -> tuple[Array, Sums]:
+def begin_online(X: Any, n_atoms: int, random_state: Any) -> tuple[Array, Sums]:
     """Return the atoms that a stream begins with, drawn from its first batch, and sums over nothing."""
     D = first_atoms(X, n_atoms, None, check_random_state(random_state)).astype(np.float64)
-    return D, Sums.zero(D, forgetting)
+    return D, Sums.zero(D, ONLINE_FORGETTING)
 
 
 def continue_online(D: Array, memory: Sums, X: Any, prior: Prior, n_jobs: int | None) -> Array:

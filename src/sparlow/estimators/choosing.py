@@ -98,12 +98,12 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
 
     The trials have fewer samples than the model, and the gain of steps grows with their number.
     """
-    best, outcomes = _best(setup, trials, usual)
+    best, outcomes = best_choice(setup, trials, usual)
     if setup.stopping is not None and setup.max_iter > 0:
         for trial in trials:
             trial.choice = best
         moved = [trial.after_steps() for trial in trials]
-        end, after = _best(setup, moved, usual)
+        end, after = best_choice(setup, moved, usual)
         held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
         if surely(outcomes - after, 2.0):
             best = dataclasses.replace(best, n_steps=0, held_out=held_out)
@@ -115,7 +115,7 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
     return dataclasses.replace(best, votes=trials[0].votes(best), by_count=by_count)
 
 
-def _best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
+def best_choice(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
     """Return the choice with the best ridges at the dictionaries of the trials, and the outcomes with these.
 
     Ties go to the pair nearest to the usual one. Further columns must add a point, and more than chance.
