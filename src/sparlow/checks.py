@@ -151,9 +151,14 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     return int(height), int(width), int(channels)
 
 
+def evenly(rows: Array, count: int) -> Array:
+    """Return at most so many of some rows, evenly spaced."""
+    return np.asarray(rows[np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))])
+
+
 def some_of(X: Any) -> Any:
     """Return a few samples, spread over all of them."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, 500).astype(int))]
+    return X[evenly(np.arange(X.shape[0]), 500)]
 
 
 def likely_sides(X: Any) -> tuple[int, int] | None:

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
-from .checks import Array
+from .checks import Array, evenly
 from .constants import MANY, MOST_NEIGHBOURS, NEAREST, UNIFORM, VOTERS, VOTERS_OF_EACH
 
 _FACTORS = np.geomspace(0.1, 100, 13)  # of β and γ, over typical squared distances
@@ -43,9 +43,9 @@ class Rule(NamedTuple):
 def drawn(labels: Array | None, n: int) -> Array:
     """Return the rows of at most about 2048 samples, evenly spaced, each class with its share and at least ten."""
     if n <= VOTERS or labels is None:
-        return _even(np.arange(n), VOTERS)
+        return evenly(np.arange(n), VOTERS)
     groups = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    return np.sort(np.concatenate([_even(group, max(VOTERS * len(group) // n, VOTERS_OF_EACH)) for group in groups]))
+    return np.sort(np.concatenate([evenly(group, max(VOTERS * len(group) // n, VOTERS_OF_EACH)) for group in groups]))
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,9 @@ def best_rule(Y: Array, labels: Array, new: Array | None = None, truth: Array | 
         return Rule()
     own = None
     if new is None or truth is None:  # cells would know the samples in them
-        rows = _even(np.arange(len(Y)), VOTERS)
+        rows = evenly(np.arange(len(Y)), VOTERS)
         Y, labels = Y[rows], labels[rows]
-        own = _even(np.arange(len(Y)), MANY)
+        own = evenly(np.arange(len(Y)), MANY)
         new, truth = Y[own], labels[own]
     ways = (False, True)[: Y.shape[1]]  # in one dimension there are two angles only
     return min(_best_of(_scaled(Y, way), labels, _scaled(new, way), truth, own, way) for way in ways)[1]
@@ -226,14 +226,9 @@ def _best_of(Y: Array, labels: Array, new: Array, truth: Array, own: Array | Non
 
 def _apart(points: Array) -> float:
     """Return the typical squared distance of voters from those near by."""
-    rows = _even(np.arange(len(points)), MANY)
+    rows = evenly(np.arange(len(points)), MANY)
     squares, _ = _nearest(points[rows], points, rows)
     return _typical(squares[:, : max(1, squares.shape[1] // 10)])
-
-
-def _even(rows: Array, count: int) -> Array:
-    """Return at most so many of some rows, evenly spaced."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))]
 
 
 def _cells(Y: Array, labels: Array, counts: Array) -> tuple[Array, Array, Array]:

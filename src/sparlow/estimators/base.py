@@ -26,7 +26,6 @@ from ..rows import Local, Store, is_dask
 from ..views import Bound, Patches, Shifts
 from ..voting import Memberships, Voters
 
-FLOATS = [np.float64, np.float32]
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 # fitted attributes that are not public
 _HELD = ("_centre", "_coder", "_epsilon", "_mean_image", "_served", "_stream", "_training", "_views", "_voters",

@@ -13,7 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from ..checks import Array, validate_data
+from ..checks import FLOATS, Array, evenly, validate_data
 from ..constants import FOLDS, STANDARDISED, TABLE, TRIED, WORTH
 from ..criteria import LDA, Criterion, criterion_named
 from ..defaults import default_prior, unlike_columns, warn_of_common_mean
@@ -25,7 +25,7 @@ from ..priors import Prior
 from ..rows import Samples, drawn_rows, streams
 from ..solvers import EarlyStopping, Solver
 from ..views import Bound
-from .base import FLOATS, as_array, classes_beside, refuse_stacks, store_of
+from .base import as_array, classes_beside, refuse_stacks, store_of
 from .choosing import learn_model
 from .epochs import Follower
 from .learning import Setup
@@ -262,7 +262,7 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     """
     if sp.issparse(X) or X.shape[1] < 2:
         return False
-    rows = _spread(np.arange(X.shape[0]))
+    rows = evenly(np.arange(X.shape[0]), TRIED)
     X, weights = np.asarray(X[rows], float), None if weights is None else weights[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     norms = row_norms(X)
@@ -277,17 +277,12 @@ def _come_standardised(X: Any, weights: Array | None) -> bool:
     return bool(alike and np.sqrt(np.mean(offsets**2)) < STANDARDISED)
 
 
-def _spread(rows: Array) -> Array:
-    """Return at most 3000 of some rows, evenly spaced."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, TRIED).astype(int))]
-
-
 @one_blas_thread()
 def _norms_tell_classes(X: Any, labels: Labels) -> bool:
     """Return whether rows of unit norm lose what tells classes apart."""
     if labels.y is None or labels.few or sp.issparse(X) or X.shape[1] > TABLE:
         return False
-    rows = _spread(np.flatnonzero(labels.y >= 0))
+    rows = evenly(np.flatnonzero(labels.y >= 0), TRIED)
     X, y = np.asarray(X[rows], float), labels.y[rows]
     X = X / (float(np.max(np.abs(X))) or 1.0)
     counts = np.bincount(y)

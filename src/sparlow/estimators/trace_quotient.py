@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Array, check_array, validate_data
+from ..checks import FLOATS, Array, check_array, validate_data
 from ..constants import SHRINKAGE
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..criteria.base import bind_checked
@@ -22,7 +22,7 @@ from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
 from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
-from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
+from .base import Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress, transduced
 
 # With less of it, components that add less than the quotient itself give way to directions along which samples hardly
