@@ -70,9 +70,10 @@ class Solver:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Hold out a part of the samples, and drop the steps if these samples are surely worse after them.
+    """Hold out a part of the samples, and drop the steps if these samples are no better after them.
 
-    The model is then learned from all samples.
+    Of more than 3000 labelled samples some are tried, and steps are dropped if those held out are worse by two standard
+    errors. The model is then learned from all samples.
 
     Parameters
     ----------

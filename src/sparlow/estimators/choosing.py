@@ -94,9 +94,10 @@ def _usual(setup: Setup, labels: Labels) -> Choice:
 
 
 def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
-    """Return the best choice after the steps, or before them if held-out samples are surely better there.
+    """Return the best choice after the steps, or before them if held-out samples are not better after them.
 
-    The trials have fewer samples than the model, and the gain of steps grows with their number.
+    The gain of steps grows with the number of samples: a trial of some of these drops the steps only if the samples
+    held out are surely worse after them.
     """
     best, outcomes = best_choice(setup, trials, usual)
     if setup.stopping is not None and setup.max_iter > 0:
@@ -105,7 +106,8 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
         moved = [trial.after_steps() for trial in trials]
         end, after = best_choice(setup, moved, usual)
         held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
-        if surely(outcomes - after, 2.0):
+        worse = surely(outcomes - after, 2.0) if trials[0].of_some else after.mean() <= outcomes.mean()
+        if worse:
             best = dataclasses.replace(best, n_steps=0, held_out=held_out)
         else:
             trials, best = moved, dataclasses.replace(end, n_steps=setup.max_iter, held_out=held_out)
@@ -156,6 +158,7 @@ class Trial:
     def __init__(self, setup: Setup, rest: Samples, known: Labels, held: Samples, truth: Labels, rows: Array) -> None:
         self.setup, self.rest, self.known, self.held, self.truth, self.rows = setup, rest, known, held, truth, rows
         self.choice: Choice | None = None  # while steps are made
+        self.of_some = False  # whether only some of all samples are in it
 
     @functools.cached_property
     def dictionary(self) -> Array:
@@ -240,7 +243,9 @@ class Trial:
         if isinstance(setup.dictionary, str) and setup.n_atoms is not None and setup.views.whole:
             setup = dataclasses.replace(setup, n_atoms=min(setup.n_atoms, len(distinct_rows(part.X[rest]))))
         parts = part.take(rest), part_labels.take(rest), part.take(held), part_labels.take(held)
-        return cls(setup, *parts, rows[held])
+        trial = cls(setup, *parts, rows[held])
+        trial.of_some = len(part) < len(samples)
+        return trial
 
     def has_room(self, ridges: tuple[float, float]) -> bool:
         """Return whether the features that these ridges leave are as many as the components."""

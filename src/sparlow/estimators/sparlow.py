@@ -75,8 +75,8 @@ class SparLow(CallbackSupportMixin, Projector):
         What a sample may look like without becoming something else: stochastic steps learn from copies drawn anew for
         each batch. ``sparlow.Copies(shift=1)`` moves pictures by a pixel; a function of your own gets ``(X, rng)``.
     early_stopping : "auto", bool or EarlyStopping, default="auto"
-        Hold out a part of the samples, and drop the steps where these are worse after them by two standard errors.
-        "auto" does so where there are labels. With patches "auto" makes no step.
+        Hold out a part of the samples, and drop the steps where these are no better after them. "auto" does so where
+        there are labels. With patches "auto" makes no step.
     embedding : {"auto", "whitened", "quadratic", "orthonormal"}, default="auto"
         "whitened": W maximises the ratio trace tr((WᵀBW)⁻¹WᵀAW) for the features [φ(x), x], with a ridge for each part
         that is chosen on held-out samples, and with further columns where these help. "quadratic", for lda:
