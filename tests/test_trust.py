@@ -294,7 +294,7 @@ def test_entries_of_a_cache_are_arrays_with_a_checksum_and_damaged_ones_are_comp
         elif damage == "pickle":
             path.write_bytes(b"\x80\x04.")
     if damage == "indices":
-        from sparlow.images.cache import ArrayCache
+        from sparlow.images.bags import ArrayCache
 
         for path in entries:
             key = path.parent.name + path.stem
