@@ -338,6 +338,29 @@ def startup(tmp):
     return rows
 
 
+def plot(results, path):
+    """Draw how many times as fast as SPAMS codes are, cold and from a start near by, over their nonzeros."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
+    parts = {"speed": "USPS digits, m = 256, 1000 atoms", "local": "Patches, m = 25 to 64, 32 to 256 atoms"}
+    for axis, (part, title) in zip(axes, parts.items(), strict=True):
+        for dtype, colour in (("float64", "#1b6ca8"), ("float32", "#d1495b")):
+            rows = sorted((row for row in results[part] if row["dtype"] == dtype), key=lambda row: row["nonzeros"])
+            for way, style in (("cold", "o-"), ("warm", "s--")):
+                points = [(row["nonzeros"], row["spams"] / row[way]) for row in rows]
+                style = style if part == "speed" else style[0]
+                axis.plot(*zip(*points, strict=True), style, color=colour, label=f"{dtype}, {way}")
+        axis.axhline(1, color="#888888", linewidth=0.8)
+        axis.set(title=title, xlabel="nonzeros per sample", ylim=(0, None))
+    axes[0].set(ylabel="times as fast as SPAMS", xscale="log")
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
 PARTS = ("speed", "local", "sklearn", "growth", "exactness", "startup")
 
 
@@ -392,7 +415,10 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--output", type=pathlib.Path, help="also write rows to this JSON file; other parts in it stay")
     parser.add_argument("--table", action="store_true", help="print the table of docs/coding.md from --output instead")
+    parser.add_argument("--plot", metavar="FILE", help="draw the rows of --output instead")
     arguments = parser.parse_args()
+    if arguments.plot:
+        sys.exit(plot(json.loads(arguments.output.read_text()), arguments.plot))
     if arguments.table:
         print(page(json.loads(arguments.output.read_text())["speed"]))
         sys.exit()

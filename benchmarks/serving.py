@@ -110,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ref", help="a commit to measure beside this tree")
     parser.add_argument("--cases", nargs="+", help="kinds of cases; default: all")
+    parser.add_argument("--sizes", nargs="+", type=int, help="sizes of cases; default: all. Rows of the others stay")
     parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -119,7 +120,7 @@ def main() -> None:
     with worktree(arguments.ref) if arguments.ref else contextlib.nullcontext() as other:
         sources = {"now": home} | ({"before": pathlib.Path(other)} if other else {})
         for kind, size in CASES:
-            if arguments.cases and kind not in arguments.cases:
+            if kind not in (arguments.cases or [kind]) or size not in (arguments.sizes or [size]):
                 continue
             turns = [{name: child(source, kind, size) for name, source in sources.items()} for _ in range(TURNS)]
             for what in turns[0]["now"]:
@@ -132,6 +133,10 @@ def main() -> None:
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     if other:
+        measured_now = {(row["case"], row["size"]) for row in rows}
+        known = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+        rows += [row for row in known if (row["case"], row["size"]) not in measured_now]
+        rows.sort(key=lambda row: CASES.index((row["case"], row["size"])))
         RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

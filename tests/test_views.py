@@ -116,6 +116,8 @@ def test_pictures_are_square_unless_a_shape_is_given():
         (lambda: Shifts(3, (3, 5)).maps(15), "out of sight"),
         (lambda: SparLow("pca", views=Shifts(1)).fit(X[:50, :60]), "not a square number"),
         (lambda: SparLow("pca", views=1).fit(X[:50]), "views"),
+        (lambda: SparLow("pca", views="patch").fit(X[:50]), "patches"),
+        (lambda: SparLow("PCA", views="patches").fit(X[:50]), r"write 'pca', or an object such as PCA\(\)"),
         (lambda: SparLow().set_params(views__pixels=2), r"views is None.*object first"),
         (lambda: SparLow(views=Shifts(1)).set_params(views__pixel=2), r"Invalid parameter 'pixel'.*'pixels', 'shape'"),
         (lambda: Patches(0), "size must be a positive whole number"),
@@ -152,6 +154,15 @@ def test_shifts_over_much_of_the_picture_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Shifts(2).maps(64)
+
+
+def test_patches_by_name_are_the_usual_ones():
+    named, given = (SparLow("lda", n_atoms=8, views=views, random_state=0) for views in ("patches", Patches()))
+    np.testing.assert_array_equal(
+        named.fit(X[:100], Y[:100]).transform(X[100:]), given.fit(X[:100], Y[:100]).transform(X[100:])
+    )
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(named)).transform(X[100:]), named.transform(X[100:]))
+    assert named.set_params(views__size=3).views == Patches(size=3)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

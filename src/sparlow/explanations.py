@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import Array
 from .estimators import SparLow
-from .views import Grid, Patches
+from .views import Grid, Patches, views_named
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Layout:
     def of(cls, model: SparLow) -> Layout:
         """Return the layout of a fitted local model."""
         check_is_fitted(model)
-        views = model.views
+        views = views_named(model.views)
         if not isinstance(views, Patches):
             raise ValueError(
                 f"Only local models look at places of a picture: this one has views={views!r}. Use views=Patches()."

@@ -310,8 +310,8 @@ def labels_of_batch(criterion: Rule, X: Any, y: Any, classes: Any, name: str) ->
     strange = (places == len(classes)) | (classes[np.minimum(places, len(classes) - 1)] != y[known])
     if strange.any():
         raise ValueError(
-            f"y has the label {y[known][strange][0]!r}, which is not among classes, {classes.tolist()}. "
-            "Name all labels that will come with the first batch."
+            f"y has the label {y[known][strange][:1].tolist()[0]!r}, which is not among classes, {classes.tolist()}. "
+            "Name all labels with the first batch of a stream; samples for validation have those of the training."
         )
     encoded = np.full(len(y), UNLABELLED)
     encoded[known] = places

@@ -418,6 +418,11 @@ class Patches(_Pictures):
         return Grid(height, width, channels, size, margin, tuple(tops), tuple(lefts), sides)
 
 
+def views_named(views: Views | str | None) -> Views | None:
+    """Return the views of that name, "patches", or the object itself."""
+    return Patches() if isinstance(views, str) and views == "patches" else views  # type: ignore[return-value]
+
+
 @dataclass(frozen=True)
 class Grid:
     """Where patches lie: corners ``tops`` × ``lefts`` in the image with a ``margin`` around it; cells along a side."""

@@ -15,7 +15,7 @@ from ..criteria import Criterion, criterion_named
 from ..estimators import SparLow
 from ..evaluation import in_order
 from ..labels import known_rows
-from ..views import Patches, Views
+from ..views import Patches, Views, views_named
 from .confidence import Prepare
 from .dataset import DataError, Dataset
 from .large import is_large, read_large
@@ -79,7 +79,7 @@ def read_source(arguments: argparse.Namespace, model: SparLow, terminal: Termina
     dataset = source.dataset
     check_labelled(model, dataset)
     if source.pictures is None:
-        model.set_params(views=views_of(arguments, model.views, dataset))
+        model.set_params(views=views_of(arguments, views_named(model.views), dataset))
     if dataset.coloured and arguments.network is None:
         terminal.tell("the colours of the pictures are left out: they are read in grey" + ", as asked" * arguments.grey)
     if dataset.frame is not None:

@@ -19,11 +19,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..checks import Array, image_sides, refuse_unsound, warn
-from ..criteria import criterion_named
+from ..criteria import CRITERIA, criterion_named
 from ..labels import Labels, check_targets, is_labelled, without_na
 from ..parallel import one_blas_thread
 from ..rows import Local, Store, is_dask
-from ..views import Bound, Patches, Shifts
+from ..views import Bound, Patches, Shifts, views_named
 from ..voting import Memberships, Voters
 
 _OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
@@ -125,10 +125,21 @@ class NestedParameters(BaseEstimator):
             setattr(self, name, _replaced(name, self._whole(name), fields))
         return self
 
+    def _validate_params(self) -> None:
+        """Check the parameters. Names of criteria are small, classes of criteria are capital."""
+        given = getattr(self, "criterion", None)
+        if isinstance(given, str) and given not in CRITERIA and given.lower() in CRITERIA:
+            kind = CRITERIA[given.lower()].__name__
+            raise ValueError(
+                f"There is no criterion {given!r}: write {given.lower()!r}, or an object such as {kind}()."
+            )
+        super()._validate_params()
+
     def _whole(self, name: str) -> Any:
         """Return a parameter as an object, where it may also be a name."""
         value = getattr(self, name)
-        return criterion_named(value) if name == "criterion" else value
+        named = {"criterion": criterion_named, "views": views_named}
+        return named[name](value) if name in named else value
 
 
 def _replaced(name: str, value: Any, fields: dict[str, Any]) -> Any:
@@ -404,10 +415,11 @@ def features_of(model: Any) -> str:
 
 def _sides(model: Any) -> str:
     """Return the sides of pictures that the views of a model take samples for, in words."""
-    if not isinstance(model.views, (Patches, Shifts)):
+    views = views_named(model.views)
+    if not isinstance(views, (Patches, Shifts)):
         return ""
     try:
-        height, width, channels = image_sides("", model.views.shape, model.n_features_in_)
+        height, width, channels = image_sides("", views.shape, model.n_features_in_)
     except ValueError:  # views that were set after the fit
         return ""
     return f", read as {height} × {width} pixels" + " in colours" * (channels > 1)
@@ -433,7 +445,8 @@ def table_of_numbers(model: Any) -> str:
 def check_attributes(model: Any) -> None:
     """Refuse fitted attributes that do not fit each other, as a damaged file may have them."""
     m = model.n_features_in_
-    views = Bound() if model.views is None else model.views.bound(m, True, model._epsilon, model._whitener)
+    asked = views_named(model.views)
+    views = Bound() if asked is None else asked.bound(m, True, model._epsilon, model._whitener)
     alpha, gamma = model.weights_
     width = (views.width(len(model.dictionary_)) if alpha else 0) + (m if gamma else 0)
     count, inner = len(model._centre), model.projection_.shape[1]

@@ -24,7 +24,7 @@ from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
 from ..rows import Samples, drawn_rows, streams
 from ..solvers import EarlyStopping, Solver
-from ..views import Bound
+from ..views import Bound, views_named
 from .base import as_array, classes_beside, refuse_stacks, store_of
 from .choosing import learn_model
 from .epochs import Follower
@@ -60,7 +60,8 @@ def fit_model(model: Any, X: Any, y: Any, beside: Beside, last: Array | None, fi
     labels = with_groups(labels, as_array(beside.groups))
     scaling = _scaling_for(model, X, labels if store is None else labels.take(drawn))
     X = scaling(X)
-    views = Bound() if model.views is None else model.views.bind(X, scaling.unit)
+    asked = views_named(model.views)
+    views = Bound() if asked is None else asked.bind(X, scaling.unit)
     if views.whole:
         warn_of_common_mean(X)
     prior = model.prior or default_prior(X, criterion.mild_prior, views)
@@ -172,7 +173,8 @@ def _setup_of(
 
 def _stands_aside(model: Any) -> bool:
     """Return whether joint learning is left out: no gain of it is established for patches."""
-    return model.early_stopping == "auto" and model.views is not None and bool(model.views.contrast)
+    views = views_named(model.views)
+    return model.early_stopping == "auto" and views is not None and bool(views.contrast)
 
 
 def _stopping(model: Any, criterion: Criterion) -> EarlyStopping | None:

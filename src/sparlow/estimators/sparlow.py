@@ -26,7 +26,7 @@ from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
 from ..rows import Codes, Local, Samples, code, is_dask, streams
 from ..solvers import SOLVERS, EarlyStopping, Solver
-from ..views import Bound, Views
+from ..views import Bound, Views, views_named
 from .base import Projector, all_or_nothing, by_blocks, check_attributes, in_parts, refuse_stacks, table_of_numbers
 from .fitting import Beside, Scaling, begun_with, fit_model
 from .streaming import all_so_far, can_stream, with_batch
@@ -57,8 +57,8 @@ class SparLow(CallbackSupportMixin, Projector):
     prior : Prior, optional
         What codes cost, for instance ``sparlow.priors.ElasticNet(0.1)``; by default an elastic net whose weights are
         chosen from the data.
-    views : Views, optional
-        Views of each sample whose codes are pooled: ``sparlow.views.Patches()`` for local codes of images,
+    views : "patches" or Views, optional
+        Views of each sample whose codes are pooled: "patches" or ``sparlow.views.Patches()`` for local codes of images,
         ``sparlow.views.Shifts(1)`` for copies moved by a pixel.
     dictionary : str or array of shape (n_atoms, n_features), default="auto"
         The first dictionary: a learner ("ksvd", "online", "rls", "samples"), class by class where there are
@@ -173,7 +173,7 @@ class SparLow(CallbackSupportMixin, Projector):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [Prior, None],
-        "views": [Views, None],
+        "views": [StrOptions({"patches"}), Views, None],
         "dictionary": [StrOptions({"auto", *LEARNERS}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS)), Solver],
@@ -194,7 +194,7 @@ class SparLow(CallbackSupportMixin, Projector):
         *,
         n_atoms: int | None = None,
         prior: Prior | None = None,
-        views: Views | None = None,
+        views: str | Views | None = None,
         dictionary: Any = "auto",
         max_iter: int = 10,
         solver: str | Solver = "auto",
@@ -476,7 +476,8 @@ class SparLow(CallbackSupportMixin, Projector):
             self._check_sound()
             unit = self.normalize is not False
             m = self.n_features_in_
-            self._views = Bound() if self.views is None else self.views.bound(m, unit, self._epsilon, self._whitener)
+            views = views_named(self.views)
+            self._views = Bound() if views is None else views.bound(m, unit, self._epsilon, self._whitener)
             self._bind()
 
     def _bind(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import explanations, plots
 from ...estimators.base import features_of
-from ...views import Patches
+from ...views import Patches, views_named
 from ..confidence import answer
 from ..dataset import Dataset
 from ..outputs import writable, write
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     dataset = read_data(arguments, arguments.data, held, terminal)
     if arguments.sample >= len(dataset.X):
         raise UserError(f"--sample {arguments.sample}: {arguments.data} has {len(dataset.X)} samples, counted from 0.")
-    local = isinstance(held.model.views, Patches)
+    local = isinstance(views_named(held.model.views), Patches)
     payload, text, axes = (_local if local else _whole)(held, dataset.take(np.array([arguments.sample])), arguments)
     if path is not None:
         file = io.BytesIO()

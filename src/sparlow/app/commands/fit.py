@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from ...estimators import OnStep, SparLow
 from ...models import ModelFile, save, skops_io
-from ...views import Patches
+from ...views import Patches, views_named
 from ..confidence import held_out_unlikeness
 from ..dataset import Dataset
 from ..large import is_large, on_cluster, within_memory
@@ -65,8 +65,9 @@ def _run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     }
     plural = "" if model.n_components_ == 1 else "s"
     steps = f"{model.best_iter_} step{'' if model.best_iter_ == 1 else 's'} ({model.stop_reason_})"
-    if isinstance(model.views, Patches):
-        side = model.views.grid(model.n_features_in_).size
+    views = views_named(model.views)
+    if isinstance(views, Patches):
+        side = views.grid(model.n_features_in_).size
         colours = " in colour" if dataset.shape is not None and len(dataset.shape) > 2 else ""
         steps = f"patches of {side} x {side} pixels{colours}" + (f", {steps}" if model.n_iter_ else "")
     text = (

@@ -18,7 +18,7 @@ from ...estimators.base import features_of
 from ...evaluation import Judgement, in_order
 from ...labels import known_rows
 from ...models import ModelFile
-from ...views import Patches
+from ...views import Patches, views_named
 from ..confidence import likeness_of, n_distinct, nearest_rows
 from ..dataset import Dataset
 from ..judgements import lines_of
@@ -62,7 +62,11 @@ def report(
     sections = [
         Section("Embedding", _explore(data), _said_of_samples(held, dataset, len(rows)) + _said_of_collapse(Z)),
         *_doubtful(guesses, data),
-        *([_atoms(data, model.views), _factors(data, model)] if _has_codes(model) and not dataset.described else []),
+        *(
+            [_atoms(data, views_named(model.views)), _factors(data, model)]
+            if _has_codes(model) and not dataset.described
+            else []
+        ),
         _course(model),
         *_accuracy(judgements, protocol),
         Section("Model", _parameters(held)),
@@ -185,7 +189,7 @@ def _payload(
         return {**data, "images": packing.sprite_of_pictures(shown.pictures)}
     data["images"] = None if shape is None else packing.sprite_of_rows(shown.X, shape)
     data["profiles"] = packing.pack_profiles(shown.X) if shape is None else None
-    if isinstance(model.views, Patches):
+    if isinstance(views_named(model.views), Patches):
         found = explanations.factors(model, shown.X[np.linspace(0, n - 1, min(n, _FOR_FACTORS)).astype(int)])
         pictures, maps = found.pictures(), found.maps
         patch = found.layout.patch
@@ -309,7 +313,7 @@ def _factors(data: dict[str, Any], model: Any) -> Section:
     count = model.n_components_
     which = f"each of the {count} coordinates" if count > 1 else "the one coordinate"
     lead = f"What {which} looks for: the projection of the atoms, UᵀD; {what}."
-    if isinstance(model.views, Patches):
+    if isinstance(views_named(model.views), Patches):
         lead = (
             f"What {which} looks for, and where. Left: a tile for each cell of the picture, the sum of the atoms that "
             "a unit of the coordinate adds there; red is brighter, blue darker. Right: how much it looks at each "
