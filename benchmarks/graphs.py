@@ -76,10 +76,10 @@ def classes(name, X, y, share=0.0):
     """
     k = usual(len(X))
     base, _ = seconds(lambda: product(X))
-    exact, truth = seconds(lambda: with_limits(lambda: neighbours.class_neighbours(X, y, *k), _EXACT_CLASSES=len(X)))
+    exact, truth = seconds(lambda: with_limits(lambda: neighbours.class_neighbours(X, y, *k), EXACT_CLASSES=len(X)))
     row = dict(what="classes", data=name, n=len(X), m=X.shape[1], k=k, product=base, exact=exact, ratio=exact / base)
     if share:
-        limits = dict(_EXACT_CLASSES=0, _PROBED=int(share * len(X)), _CELL=max(64, int(share * len(X)) // 40))
+        limits = dict(EXACT_CLASSES=0, PROBED=int(share * len(X)), CELL=max(64, int(share * len(X)) // 40))
         row["share"] = share
         row["approximate"], found = seconds(
             lambda: with_limits(lambda: neighbours.class_neighbours(X, y, *k), **limits)
@@ -91,10 +91,10 @@ def classes(name, X, y, share=0.0):
 def alone(name, X, approximate, k=10):
     """Neighbours among all samples against scikit-learn's, and recall of nearest-neighbour descent."""
     brute, _ = seconds(lambda: NearestNeighbors(algorithm="brute", n_jobs=1).fit(X).kneighbors(n_neighbors=k))
-    exact, (_, truth) = seconds(lambda: with_limits(lambda: neighbours.neighbours(X, k), _EXACT=len(X)))
+    exact, (_, truth) = seconds(lambda: with_limits(lambda: neighbours.neighbours(X, k), EXACT=len(X)))
     row = dict(what="all", data=name, n=len(X), m=X.shape[1], k=k, sklearn=brute, exact=exact, ratio=exact / brute)
     if approximate:
-        row["approximate"], (_, found) = seconds(lambda: with_limits(lambda: neighbours.neighbours(X, k), _EXACT=0))
+        row["approximate"], (_, found) = seconds(lambda: with_limits(lambda: neighbours.neighbours(X, k), EXACT=0))
         rows = np.repeat(np.arange(len(X)), k)
         row["recall"] = recall((rows, found.ravel()), (rows, truth.ravel()))
     return row

@@ -35,8 +35,9 @@ from sklearn.svm import LinearSVC
 
 from sparlow import SparLow
 from sparlow.classifiers import BMDDL, DKSVD, FDDL, LCKSVD, SRC, TDDL, LapRLS
+from sparlow.constants import TRIED
 from sparlow.criteria import CRITERIA
-from sparlow.evaluation import TUNING, divided, own_embedding, part, searched
+from sparlow.evaluation import divided, own_embedding, part, searched
 from sparlow.images import Scattering, kspm, llc, lsc, scspm
 from sparlow.priors import ElasticNet, KLDivergence
 from sparlow.views import Patches, Shifts
@@ -88,7 +89,7 @@ def _tuned(estimator: Any, choices: Mapping[str, Any], given: MethodInput) -> An
     """Return the estimator with parameters chosen on folds, where dictionaries are smaller and steps fewer."""
     known = estimator.get_params()
     final = {name: known[name] for name in ("n_atoms", "max_iter") if "n_atoms" in known and known.get(name)}
-    fewer = {"n_atoms": min(len(given.y), TUNING) // 3, "max_iter": _TUNING_STEPS}
+    fewer = {"n_atoms": min(len(given.y), TRIED) // 3, "max_iter": _TUNING_STEPS}
     if choices:
         estimator.set_params(**{name: min(value, fewer[name]) for name, value in final.items()})
     kept = {name: value for name, value in final.items() if name not in choices}

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparlow.images import Network
-from sparlow.images.cache import ArrayCache
+from sparlow.images.bags import ArrayCache
 
 from .datasets import Dataset, load, named_folder, picture_folders
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
-from sparlow.evaluation import TUNING, Fold, divided
+from sparlow.constants import TRIED
+from sparlow.evaluation import Fold, divided
 from sparlow.images import fisher_features, pyramid_features
 
 from . import datasets
@@ -82,7 +83,7 @@ def _folds(data: Dataset, setting: Setting, train: Array, seed: int) -> Iterator
     principal components know already.
     """
     for known, y, held, y_held in divided(train, data.labels[train], seed):
-        X, X_held = LEARNED[setting.features](data, known, held, min(len(train), TUNING))
+        X, X_held = LEARNED[setting.features](data, known, held, min(len(train), TRIED))
         yield X, y, X_held, y_held
 
 

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from sparlow import criteria, manifolds
+from sparlow import criteria
+from sparlow import optimize as manifolds
 from sparlow.dictionaries import ksvd, online, rls_dla, samples
 from sparlow.priors import ElasticNet, KLDivergence
 

@@ -17,8 +17,8 @@ from sparlow.images import (
     SpatialPyramid,
     histogram_intersection,
 )
+from sparlow.images.codebook import kmeans, mixture
 from sparlow.images.coders import LaplacianCoding, LocalityConstrained, SparseCoding, Templates, nearest
-from sparlow.images.words import kmeans, mixture
 from sparlow.priors import ElasticNet
 from tests.cases import stripes
 from tests.pictures import photograph

@@ -72,8 +72,8 @@ def test_codes_of_views_are_kept_only_where_they_are_asked_for():
 
 
 def test_the_basis_of_the_chosen_order_is_the_one_that_is_found_without_it(monkeypatch):
-    monkeypatch.setattr(quadratic, "DIRECTIONS", 8)
-    monkeypatch.setattr(quadratic, "_TRIED", 60)
+    monkeypatch.setattr(quadratic, "FORM_DIRECTIONS", 8)
+    monkeypatch.setattr(quadratic, "TRIED", 60)
     X, y = _images(90)
     F = Rows(np.abs(X[:, :20]))
     better = quadratic.better_order(F, y, 0)
@@ -87,8 +87,8 @@ def test_a_quadratic_embedding_in_two_parts_is_near_that_of_all_samples(monkeypa
     X, y = _images(600)
     F = Rows(np.abs(X[:, :20]))
     whole = quadratic.fit_quadratic(F, y, 2, 0)(F)
-    monkeypatch.setattr(quadratic, "_MOST", 500)
-    monkeypatch.setattr(quadratic, "_PART", 300)
+    monkeypatch.setattr(quadratic, "KERNEL", 500)
+    monkeypatch.setattr(quadratic, "KERNEL_PART", 300)
     parts = quadratic.fit_quadratic(F, y, 2, 0)(F)
     assert not np.array_equal(whole, parts)
     explained = parts @ np.linalg.lstsq(parts, whole)[0]  # components may turn and change signs

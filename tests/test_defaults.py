@@ -11,7 +11,7 @@ from sparlow import SparLow
 from sparlow.criteria import CRITERIA
 from sparlow.defaults import default_n_atoms, default_prior, spread, unlike_columns
 from sparlow.dictionaries import learn_dictionary
-from sparlow.estimators.scaling import choose_scaling, standardised
+from sparlow.estimators.fitting import choose_scaling, standardised
 from sparlow.labels import Labels
 from sparlow.solvers import Solver
 from tests.digits import plain

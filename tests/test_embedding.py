@@ -10,12 +10,11 @@ from scipy.linalg import subspace_angles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
-from sparlow import SparLow, embedding
+from sparlow import SparLow, constants
+from sparlow.constants import USUAL, WIDE
 from sparlow.criteria import LDA
 from sparlow.embedding import (
     PAIRS,
-    USUAL,
-    WIDE,
     Embedding,
     Ratio,
     block_weights,
@@ -186,14 +185,14 @@ def test_few_labels_have_ridges_of_their_own():
     some = np.concatenate([np.flatnonzero(label == Y)[:2] for label in range(10)])
     few = np.full(len(Y), -1)
     few[some] = Y[some]
-    assert small("sda", max_iter=0).fit(X, few).ridges_ == embedding.FEW
+    assert small("sda", max_iter=0).fit(X, few).ridges_ == constants.FEW
     assert small("sda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
     assert small("lda", max_iter=0, n_atoms=15).fit(X[some], Y[some]).ridges_ == USUAL
 
 
 def test_rare_classes_are_among_the_samples_that_choices_are_tried_on(monkeypatch):
     """A class of two or three among so many that a draw by shares would miss it."""
-    monkeypatch.setattr(choosing, "_TRIAL", 60)
+    monkeypatch.setattr(choosing, "TRIED", 60)
     rare = np.r_[np.flatnonzero(Y < 9), np.flatnonzero(Y == 9)[:3]]
     for rows in (rare, rare[:-1]):
         model = small("lda", max_iter=0).fit(X[rows], Y[rows])
@@ -254,7 +253,7 @@ def test_the_classical_method_with_any_shrinkage_is_reached():
     _, y, _, samples = coded(n=200)
     found = coded(n=200)[0]
     n, m = samples.shape
-    for b in embedding.RIDGES_BESIDE[:-1]:
+    for b in constants.RIDGES_BESIDE[:-1]:
         W = Ratio(LDA().bind(samples, y), found).solve((np.inf, b), 3)[1]
         ridge = b * np.var(samples, axis=0).sum() / n
         mean = np.trace(within(samples, y)) / m
@@ -319,7 +318,7 @@ class Told:
         self.truth, self.choice, self.setup = Labels(np.zeros(400, int)), None, None
 
     def has_room(self, ridges):
-        return ridges != embedding.FLAT
+        return ridges != constants.FLAT
 
     def outcomes(self, choice):
         return self.right(choice)[self.rows] * 1.0
@@ -329,9 +328,9 @@ def test_ties_of_ridges_go_to_the_pair_nearest_to_the_usual_one():
     setup = SimpleNamespace(whiten=True, views=SimpleNamespace(whole=True))
     some = np.arange(400)
     usual = choosing.Choice(USUAL)
-    level = choosing._best(setup, [Told(lambda choice: some % 2)], usual)[0]
+    level = choosing.best_choice(setup, [Told(lambda choice: some % 2)], usual)[0]
     assert level.ridges == USUAL
-    better = choosing._best(setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual)[
-        0
-    ]
+    better = choosing.best_choice(
+        setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual
+    )[0]
     assert better.ridges == (2.0, 0.1)

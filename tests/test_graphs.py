@@ -7,7 +7,6 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
 
 from sparlow import graphs
-from sparlow._kernels import structure as structure_kernels
 from sparlow.graphs import Structure
 from tests import cases
 
@@ -149,7 +148,7 @@ def test_forms_of_fewer_samples_than_blocks(n):
 
 
 def test_forms_of_many_batches_are_those_of_the_dense_matrix():
-    n, rng = 4 * structure_kernels.BATCH + 90, np.random.default_rng(0)  # a full batch and the rest in each block
+    n, rng = 4 * 256 + 90, np.random.default_rng(0)  # a full batch and the rest in each block
     codes = sp.random_array((n, 30), density=0.2, rng=rng, format="csr")
     graph = sp.random_array((n, n), density=0.01, rng=rng, format="csr")
     for layout in (sp.csr_array, sp.csc_array):

@@ -39,7 +39,7 @@ from sparlow.images import (
     unreadable,
 )
 from sparlow.images import bags as bags_module
-from sparlow.images.progress import track
+from sparlow.images.bags import track
 from sparlow.images.reading import resized
 from tests.cases import stripes
 from tests.pictures import encoded, photograph, stripes_set

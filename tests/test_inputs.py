@@ -16,10 +16,10 @@ from sparlow.criteria import LAP
 from sparlow.estimators import choosing
 from sparlow.evaluation import support_vectors
 from sparlow.images import Codebook, DenseSIFT, Scattering
-from sparlow.images.cache import ArrayCache
+from sparlow.images.bags import ArrayCache
 from sparlow.parallel import Finishing
 from sparlow.priors import ElasticNet, KLDivergence
-from sparlow.quadratic import _solved
+from sparlow.quadratic import solved_forms
 from sparlow.views import Patches
 
 DATA, TARGET = load_digits(return_X_y=True)
@@ -307,5 +307,5 @@ def test_samples_that_hardly_differ_have_a_quadratic_form():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         P = (rng.random(30) + 2e-3 * rng.standard_normal((60, 30))).astype(np.float32)
-        S, fitted = _solved(P, targets, 2, 0.1)
+        S, fitted = solved_forms(P, targets, 2, 0.1)
         assert np.all(np.isfinite(np.hstack([S, fitted])))

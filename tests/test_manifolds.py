@@ -5,8 +5,7 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from sparlow import optimize
-from sparlow.manifolds import Grassmann, Product, Spheres
-from sparlow.optimize import ConjugateGradients
+from sparlow.optimize import ConjugateGradients, Grassmann, Product, Spheres
 from tests import cases
 
 pytestmark = pytest.mark.interpreted

@@ -42,7 +42,7 @@ def kinds_of_samples():
         "small": plain * 2.0**-500,
         "constant": np.ones((90, 3)),
         "zero, sparse": sp.csr_array((90, 3)),
-        "many features": rng.standard_normal((90, search.SINGLE + 1)),
+        "many features": rng.standard_normal((90, 2049)),
     }
 
 
@@ -141,7 +141,7 @@ def descent(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pynndescent
-    monkeypatch.setattr(search, "_EXACT", 300)
+    monkeypatch.setattr(search, "EXACT", 300)
     return pynndescent
 
 
@@ -181,9 +181,9 @@ def test_approximate_class_neighbours_are_nearly_the_exact_ones(monkeypatch):
     X = rng.standard_normal((4, 8))[y] + rng.standard_normal((900, 8)) * np.arange(8, 0, -1) / 4
     y[::9] = -1
     exact = graphs.class_neighbours(X, y, 8, 16)
-    monkeypatch.setattr(search, "_EXACT_CLASSES", 300)
-    monkeypatch.setattr(search, "_CELL", 20)
-    monkeypatch.setattr(search, "_PROBED", 150)
+    monkeypatch.setattr(search, "EXACT_CLASSES", 300)
+    monkeypatch.setattr(search, "CELL", 20)
+    monkeypatch.setattr(search, "PROBED", 150)
     compared = []
     products = search.Points.products
     monkeypatch.setattr(search.Points, "products", lambda *args: compared.append(products(*args)) or compared[-1])
@@ -202,7 +202,7 @@ def test_approximate_class_neighbours_are_nearly_the_exact_ones(monkeypatch):
 
 
 def test_without_pynndescent_neighbours_are_exact_and_a_warning_names_the_extra(monkeypatch):
-    monkeypatch.setattr(search, "_EXACT", 300)
+    monkeypatch.setattr(search, "EXACT", 300)
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     X = many()
     with pytest.warns(UserWarning, match=r"sparlow\[graphs\]"):
@@ -217,7 +217,7 @@ def test_small_numbers_of_samples_do_without_pynndescent(monkeypatch):
 
 @pytest.mark.slow
 def test_approximate_neighbours_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(search, "_EXACT", 100)
+    monkeypatch.setattr(search, "EXACT", 100)
     X = np.random.default_rng(0).standard_normal((2000, 8))
     one, two = (graphs.neighbours(X, 8, n_jobs=n_jobs)[1] for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import sparlow
 from sparlow import SparLow
 from sparlow.images import Network, UnreadableImageError, network
-from sparlow.images.network import _before_last, _fields, _with_output
+from sparlow.images.network import before_last, wire_fields, with_output
 from tests.test_cli import run
 
 SIDE, WIDTH, CLASSES = 8, 6, 4
@@ -157,11 +157,11 @@ def test_another_output_can_be_named(tmp_path, pixels):
 def test_the_edit_of_the_file_is_what_the_onnx_package_writes(tmp_path):
     write_network(tmp_path / "tiny.onnx")
     content = (tmp_path / "tiny.onnx").read_bytes()
-    model = onnx.load_from_string(_with_output(content, "vector"))
+    model = onnx.load_from_string(with_output(content, "vector"))
     assert [place.name for place in model.graph.output] == ["shares", "vector"]
     assert len(model.graph.node) == 7
-    assert _before_last(content) == "vector"
-    assert {number for number, _ in _fields(memoryview(content))} >= {1, 7, 8}
+    assert before_last(content) == "vector"
+    assert {number for number, _ in wire_fields(memoryview(content))} >= {1, 7, 8}
 
 
 def test_networks_that_do_not_fit_are_refused_with_what_they_are(tmp_path):
@@ -235,8 +235,8 @@ def test_vectors_are_kept_by_content_and_damaged_entries_computed_again(tmp_path
     files = sorted((tmp_path / "cache").rglob("*.npz"))
     assert len(files) == len(pixels)
     calls = []
-    run = network._Loaded.__call__
-    monkeypatch.setattr(network._Loaded, "__call__", lambda self, batch: calls.append(len(batch)) or run(self, batch))
+    run = network.Loaded.__call__
+    monkeypatch.setattr(network.Loaded, "__call__", lambda self, batch: calls.append(len(batch)) or run(self, batch))
     np.testing.assert_array_equal(found.transform(pixels), rows)
     assert calls == []
     files[0].write_bytes(files[0].read_bytes()[:-1] + b"x")
@@ -260,7 +260,7 @@ def test_a_pipeline_is_saved_with_its_network(tmp_path, pixels):
 
 def test_a_missing_runtime_names_the_extra(tmp_path, monkeypatch):
     write_network(tmp_path / "tiny.onnx")
-    network._loaded.cache_clear()
+    network.load_network.cache_clear()
     imports = builtins.__import__
 
     def without(name, *rest, **options):

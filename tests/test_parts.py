@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.datasets import load_digits
 
-from sparlow import SparLow, load
+from sparlow import SparLow, constants, load
 from sparlow import problem as joint
 from sparlow.app import main
 from sparlow.app.dataset import Dataset
@@ -19,7 +19,7 @@ from sparlow.estimators import OnStep
 from sparlow.graphs import Structure
 from sparlow.labels import Labels
 from sparlow.problem import begin, learn
-from sparlow.rows import Local, Samples, pairwise_sum, rows_per_chunk, stores, streams, tasks
+from sparlow.rows import Local, Samples, chunks, pairwise_sum, rows_per_chunk, stores, streams
 from sparlow.solvers import Solver
 from sparlow.views import Bound, Patches
 from tests import cases
@@ -94,7 +94,7 @@ def test_algebra_is_that_of_all_samples_at_once(views, weights, sparse):
 @pytest.mark.parametrize("method", joint.METHODS)
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_gradient_over_parts_meets_central_differences(name, method, views, monkeypatch):
-    monkeypatch.setattr(joint, "_PROJECTION", 1e-13)
+    monkeypatch.setattr(joint, "PROJECTION_TOL", 1e-13)
     criterion = cases.CRITERIA[name]
     samples, y, D = in_memory(views)
     y = cases.hide_labels(y) if criterion.supervision == "semi" else y
@@ -164,7 +164,7 @@ def test_codes_that_were_lost_are_computed_again_to_the_same_bits():
     cut = in_parts(samples)
     coded = cut.coded(cases.unit(D + 0.05 * rng.standard_normal(D.shape)), cut.coded(D))
     before = coded @ U, coded.pullback(samples.X[:, :3], U.T, 0.1)
-    tasks.forget(cut.store.session.name)
+    chunks.forget(cut.store.session.name)
     np.testing.assert_array_equal(coded @ U, before[0])
     np.testing.assert_array_equal(coded.pullback(samples.X[:, :3], U.T, 0.1), before[1])
 
@@ -174,20 +174,20 @@ def test_codes_are_kept_while_they_are_of_use_and_within_memory(monkeypatch):
     cut = in_parts(samples)
     first = cut.coded(D)
     second = cut.coded(cases.unit(D + 0.1), first)
-    cache = tasks.caches[cut.store.session.name]
+    cache = chunks.caches[cut.store.session.name]
     assert {len(held) for held in cache.kept.values()} == {2}
     del first
     second = cut.coded(cases.unit(D + 0.2), second)
     assert {len(held) for held in cache.kept.values()} <= {1, 2}
-    size = sum(tasks.bytes_of(*pair) for held in cache.kept.values() for pair in held.values())
+    size = sum(chunks.bytes_of(*pair) for held in cache.kept.values() for pair in held.values())
     assert size == cache.size
     name = cut.store.session.name
     del second, cut
-    assert name not in tasks.caches
+    assert name not in chunks.caches
     with sklearn.config_context(working_memory=0):
         tight = in_parts(samples)
         coded = tight.coded(D)
-        assert tasks.caches[tight.store.session.name].size == 0
+        assert chunks.caches[tight.store.session.name].size == 0
     np.testing.assert_allclose(coded @ np.eye(R), samples.coded(D) @ np.eye(R))
 
 
@@ -455,7 +455,7 @@ def test_drawn_rows_hold_some_of_each_class():
     y[[7, 20_000, 49_999]] = 1
     rows = stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0)
     assert {7, 20_000, 49_999} <= set(rows.tolist())
-    assert len(rows) <= stores.DRAWN + 3
+    assert len(rows) <= constants.DRAWN + 3
     np.testing.assert_array_equal(rows, stores.drawn_rows(len(y), 784, Labels(y, np.arange(2)), 0))
 
 

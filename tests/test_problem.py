@@ -51,7 +51,7 @@ def central_difference(task, point, direction, step):
 @pytest.mark.parametrize("name", cases.CRITERIA)
 def test_gradient_of_the_joint_cost_meets_central_differences(name, prior, method, views, monkeypatch):
     """Through quotient, solver, views, pooling, regularizers and manifold, along a random tangent and the gradient."""
-    monkeypatch.setattr(joint, "_PROJECTION", 1e-13)
+    monkeypatch.setattr(joint, "PROJECTION_TOL", 1e-13)
     task, first, _ = problem(cases.CRITERIA[name], prior, method, views)
     task, first = task.refreshed(first)
     manifold = task.manifold

@@ -139,10 +139,10 @@ def test_images_of_any_size_are_transformed_by_definition(shape, J, L):
 def test_wavelets_that_are_stored_once_give_the_same_bits(monkeypatch):
     images = noise(1, 4, 5)
     expected = Scattering(2, 2).fit_transform(images)
-    scattering._network.cache_clear()
+    scattering.network_of.cache_clear()
     monkeypatch.setattr(scattering, "_REPEATED", 0)
     assert np.array_equal(Scattering(2, 2).fit_transform(images), expected)
-    scattering._network.cache_clear()
+    scattering.network_of.cache_clear()
 
 
 def test_lower_orders_are_the_first_coefficients():
@@ -204,9 +204,9 @@ def test_energy_is_not_increased(J):
 @pytest.mark.parametrize("J", [1, 2, 3, 4])
 def test_filters_nearly_keep_to_the_littlewood_paley_bound(J, L):
     """|φ̂(ω)|² + ½ Σ (|ψ̂(ω)|² + |ψ̂(−ω)|²) is at most 1.05, and no frequency is lost; wavelets have mean zero."""
-    network = scattering._Network((64, 48), J, L, 2, np.dtype(float))
-    bank = network._bank()
-    low = [scattering._low_pass(n, J) for n in network.padded]
+    network = scattering.Network((64, 48), J, L, 2, np.dtype(float))
+    bank = network.bank()
+    low = [scattering.low_pass(n, J) for n in network.padded]
     mirrored = np.roll(bank[:, :, ::-1, ::-1], 1, axis=(2, 3))
     total = np.outer(low[1], low[0]) ** 2 + 0.5 * np.sum(bank**2 + mirrored**2, axis=(0, 1))
     assert total.max() < 1.05

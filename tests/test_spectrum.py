@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sparlow.criteria import LDA
+from sparlow.embedding import component_quotients, spectrum_of, tried_counts
 from sparlow.rows import Rows
-from sparlow.spectrum import component_quotients, spectrum_of, tried_counts
 from tests.digits import X, Y, plain, small
 
 

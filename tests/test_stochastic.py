@@ -10,13 +10,14 @@ import sklearn
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from sparlow import Copies, DictionaryLearner, SparLow, stochastic, stream
+from sparlow import Copies, DictionaryLearner, SparLow, constants, stochastic, stream
+from sparlow.constants import BATCH
 from sparlow.criteria import criterion_named
 from sparlow.estimators import epochs, streaming
 from sparlow.labels import Labels
 from sparlow.rows import Rows, Samples
 from sparlow.solvers import Solver
-from sparlow.stochastic import BATCH, Batch, Learner, Moments, Pairs, targets_of
+from sparlow.stochastic import Batch, Learner, Moments, Pairs, targets_of
 from tests import cases
 
 N, M, R = 60, 9, 14
@@ -157,7 +158,7 @@ def test_sums_do_not_depend_on_how_later_rows_are_cut(cut):
     whole, parts = seen([]), seen(cut)
     for name in ("second", "total", "by_target", "targets", "weight", "seen", "first"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12, err_msg=name)
-    weights = (np.maximum(np.arange(1, 61), 20) / 60) ** stochastic.FORGETTING
+    weights = (np.maximum(np.arange(1, 61), 20) / 60) ** constants.FORGETTING
     rows = np.vstack([first, later])
     np.testing.assert_allclose(whole.second, (rows.T * weights) @ rows)
 
@@ -372,7 +373,7 @@ def test_samples_are_coded_less_than_twice_and_the_oldest_codes_first(digits, mo
     ages = [one.coded_at for one in running.kept]
     assert min(ages) > 300
     with sklearn.config_context(working_memory=0):
-        monkeypatch.setattr(stream, "_FEWEST", 200)
+        monkeypatch.setattr(stream, "MANY", 200)
         assert len(streamed(X[:600], y[:600]).embedding_) == 200
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from sparlow import SparLow, voting
+from sparlow import SparLow, constants
 from sparlow.voting import Rule, Voters, best_rule
 from tests import cases
 
@@ -49,9 +49,9 @@ def test_sharp_votes_are_those_of_the_nearest_neighbour():
 
 
 def test_a_cell_votes_at_its_mean_as_often_as_it_has_samples():
-    points, labels = drawn(4 * voting.MOST, 3)
+    points, labels = drawn(4 * constants.VOTERS, 3)
     voters = Voters.of(points, labels, Rule())
-    assert len(voters.points) <= voting.MOST
+    assert len(voters.points) <= constants.VOTERS
     np.testing.assert_allclose(voters.shares, np.bincount(labels) / len(labels))
     for c in range(3):
         own = voters.labels == c
@@ -61,7 +61,7 @@ def test_a_cell_votes_at_its_mean_as_often_as_it_has_samples():
 
 
 def test_cells_answer_as_all_samples_do():
-    points, labels = drawn(4 * voting.MOST, 3)
+    points, labels = drawn(4 * constants.VOTERS, 3)
     new, truth = drawn(6000, seed=1)
     few = Voters.of(points, labels, best_rule(points, labels, new, truth)).probabilities(new)
     near = KNeighborsClassifier(50).fit(points, labels).predict_proba(new)
@@ -70,7 +70,7 @@ def test_cells_answer_as_all_samples_do():
 
 
 def test_small_classes_have_voters():
-    points, labels = drawn(4 * voting.MOST, 3)
+    points, labels = drawn(4 * constants.VOTERS, 3)
     labels = np.where(np.arange(len(labels)) < 5, 3, labels)
     voters = Voters.of(points, labels, Rule())
     assert np.bincount(voters.labels).tolist()[3] == 5

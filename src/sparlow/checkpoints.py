@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from .checks import Array
+from .checks import Array, evenly
 from .files import check_zip, replacing
 from .optimize import LastStep, State
 from .problem import Objective, Refresh
 
 _FORMAT = "sparlow checkpoint 1"
 _OF_STATE = [field.name for field in dataclasses.fields(State) if field.name not in ("evaluation", "memory")]
-_ROWS = 1000  # samples whose numbers are part of the digest of the data
 
 
 @dataclass
@@ -166,6 +165,6 @@ def digest(*things: Any) -> str:
 
 def digest_of_samples(samples: Any) -> str:
     """Return a digest of the number of samples and of 1000 of them, evenly spaced."""
-    some = samples.take(np.unique(np.linspace(0, len(samples) - 1, min(len(samples), _ROWS)).astype(int))).X
+    some = samples.take(evenly(np.arange(len(samples)), 1000)).X
     chunks = samples.store.bounds  # sums over other chunks have other bits
     return digest(samples.shape, chunks, some.toarray() if hasattr(some, "toarray") else some)

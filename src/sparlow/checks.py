@@ -1,4 +1,4 @@
-"""Arrays: their type, and checks of users' arrays: those of scikit-learn, two that it leaves out, sides of pictures.
+"""Arrays: their type, and checks of users' arrays; warnings that point to the caller's line.
 
 Masked entries would silently be read as the numbers beneath the mask. Sparse matrices whose indices lie beyond their
 shape make compiled code read foreign memory.
@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
+import pathlib
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
 from numpy.typing import NDArray
 from sklearn.utils import validation
+
+_OURS = tuple(f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__))
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn in the name of the first frame outside of this library and of scikit-learn, which calls it in turn."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
+
 
 Array = NDArray[Any]
 
 FLOATS = [np.float64, np.float32]
-_NUMBERS = 1 << 22  # numbers that are looked at
-_SAMPLE = 500  # samples that are looked at
-_PLAIN = 2000  # pairs of numbers that tell of the sides of pictures, at least
-_UNLIKE = 0.7  # of the mean squared step down in square pictures: where that of others is below, they are warned of
 
 
 def is_count(value: Any) -> bool:
@@ -139,9 +151,14 @@ def image_sides(name: str, shape: Any, n_features: int) -> tuple[int, int, int]:
     return int(height), int(width), int(channels)
 
 
+def evenly(rows: Array, count: int) -> Array:
+    """Return at most so many of some rows, evenly spaced."""
+    return np.asarray(rows[np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))])
+
+
 def some_of(X: Any) -> Any:
     """Return a few samples, spread over all of them."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))]
+    return X[evenly(np.arange(X.shape[0]), 500)]
 
 
 def likely_sides(X: Any) -> tuple[int, int] | None:
@@ -150,17 +167,19 @@ def likely_sides(X: Any) -> tuple[int, int] | None:
     In a picture a pixel is like the one below it. So the mean squared difference of numbers that lie w places apart
     has a minimum where w is the width.
     """
-    m, rows = X.shape[1], some_of(X)[: max(1, _NUMBERS // X.shape[1])]
+    m, rows = X.shape[1], some_of(X)[: max(1, (1 << 22) // X.shape[1])]
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, float)
 
     def step(w: int) -> float:
         return float(np.mean((rows[:, w:] - rows[:, :-w]) ** 2))
 
     side = math.isqrt(m)
-    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= _PLAIN]
+    # fewer than 2000 pairs of numbers do not tell
+    widths = [w for w in range(3, m // 3 + 1) if m % w == 0 and w != side and rows.shape[0] * (m - w) >= 2000]
     if not widths:
         return None
     found = min(widths, key=step)
     aside = max(1, found // 4)
     beside = min(step(found - aside), step(found + aside))
-    return (m // found, found) if step(found) < min(_UNLIKE * step(side), beside) else None
+    # square pictures are not doubted where steps down in others are nearly as large
+    return (m // found, found) if step(found) < min(0.7 * step(side), beside) else None

@@ -7,26 +7,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _kernels
-from .checks import check_array
+from .checks import FLOATS, Array, check_array
 from .parallel import Threads, chunks, frozen
-
-Array = NDArray[Any]
-
-_FLOATS = [np.float64, np.float32]
-_UNIT_NORM = 1e-5  # how far the norm of an atom may be from 1
 
 
 class DictionaryCoder(ABC):
     """Base of the coders: dictionary and samples are checked here, subclasses have ``encode``."""
 
     def __init__(self, dictionary: ArrayLike, n_jobs: int | None = None) -> None:
-        self.dictionary: Array = check_array(dictionary, dtype=_FLOATS, order="C", input_name="dictionary")
+        self.dictionary: Array = check_array(dictionary, dtype=FLOATS, order="C", input_name="dictionary")
         self.n_jobs = n_jobs
         norms = np.linalg.norm(self.dictionary, axis=1)
-        wrong = np.flatnonzero(np.abs(norms - 1) > _UNIT_NORM)
+        wrong = np.flatnonzero(np.abs(norms - 1) > 1e-5)
         if len(wrong):
             raise ValueError(
                 f"Atoms must have unit norm, but {len(wrong)} of {len(norms)} have not (the first is atom {wrong[0]}, "
@@ -40,7 +35,7 @@ class DictionaryCoder(ABC):
 
     def checked(self, X: Any) -> Any:
         """Check samples, and that they have as many features as the atoms."""
-        X = check_array(X, accept_sparse="csr", dtype=_FLOATS, order="C", input_name="X")
+        X = check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name="X")
         if X.shape[1] != self.dictionary.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the atoms of the dictionary have {self.dictionary.shape[1]}."

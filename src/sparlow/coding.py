@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _kernels
-from .checks import refuse_unsound
+from .checks import Array, refuse_unsound, warn
 from .coders import DictionaryCoder
 from .derivative import (
     Atoms,
@@ -32,13 +32,8 @@ from .derivative import (
     rows_of,
     solved,
 )
-from .messages import warn
 from .parallel import Threads, chunks, frozen, one_blas_thread, uninterrupted
 from .priors import Prior, checked_numbers
-
-Array = NDArray[Any]
-
-_MOST = 2048  # samples that are coded at once
 
 
 class Coder(DictionaryCoder):
@@ -142,7 +137,7 @@ class Coder(DictionaryCoder):
         if not self._arguments:
             parameters, low, high, dense = self._numbers
             curvature = None if constant is None else frozen(constant)[0]
-            limit = r if dense else _kernels.ADD_LIMIT
+            limit = r if dense else 8  # at most max(8, support / 2) atoms join the working set at a time
             common = (*frozen(low, high), *self.prior.compiled(), parameters, curvature)
             self._arguments = common, float(np.min(high - low)), limit
         common, narrowest, add_limit = self._arguments
@@ -157,7 +152,7 @@ class Coder(DictionaryCoder):
             begin = _nothing(rows.stop - rows.start, X.dtype) if start is None else rows_of(start, rows)
             return _kernels.encode_chunk(*arrays, *common, *begin, tol, add_limit)
 
-        parts = chunks(n, max(atoms.D.shape), most=_MOST)
+        parts = chunks(n, max(atoms.D.shape), most=2048)
         if n == 1 and constant is not None:  # its code is settled to the last bit whatever screened it
             results = [uninterrupted(code, parts[0])]
         elif len(parts) == 1:
@@ -179,14 +174,14 @@ class Coder(DictionaryCoder):
         _warn_unconverged(gaps, tol, X.dtype)
         return codes
 
-    def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array], n_jobs: int | None = None) -> Array:
+    def slope(self, X: Any, codes: sp.csr_array, entries: Callable[[slice], Array]) -> Array:
         """Return ∂f/∂D from the entries of ∂f/∂Φ on the support of some rows; samples and codes are known to be sound.
 
         ``entries(rows)`` gives them in the order of the stored codes.
         """
         atoms = self._bound(X.dtype)
         parts = chunks(X.shape[0], max(atoms.D.shape))
-        with Threads(self.n_jobs if n_jobs is None else n_jobs) as threads:
+        with Threads(self.n_jobs) as threads:
             Q = solved(atoms, self.prior, codes, entries, threads, parts)
             return products(X, atoms.D, codes, Q, threads, parts)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .checks import Array
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,22 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from .messages import warn
+from .checks import warn
+from .constants import (
+    ATOMS_PER_CLASS,
+    FEWEST_ATOMS,
+    L1,
+    L2,
+    LOCAL_L1,
+    LOCAL_L2,
+    MILD,
+    MOST_ATOMS,
+    ONE_COLUMN,
+    SAMPLES_PER_ATOM,
+    UNLIKE_COLUMNS,
+)
 from .priors import ElasticNet
 from .views import Bound
-
-MOST_ATOMS, FEWEST_ATOMS, SAMPLES_PER_ATOM, ATOMS_PER_CLASS = 1000, 100, 2, 10
-LOCAL_ATOMS = 128
-_L1, _L2 = 0.15, 0.2
-_MILD = 0.125  # share of the usual l1 where codes are to keep more of the sample
-_LOCAL_L1, _LOCAL_L2 = 0.1, 0.1  # for patches of about unit norm
-_BITS = 32  # of the mantissa of l1
-_UNLIKE = 0.2  # share of the columns that hold the variance, below which columns have unlike units
-_ALONE = 1.5  # columns that hold the variance, below which one has nearly all of it
-_COMMON = 0.02  # spread below which samples are nearly their mean; the closest faces have more than twice that
 
 
 def spread(X: Any) -> float:
@@ -41,7 +44,8 @@ def spread(X: Any) -> float:
 def warn_of_common_mean(X: Any) -> None:
     """Warn where samples are nearly all of them their mean: there atoms have little to tell apart by."""
     v = spread(X)
-    if 8 * np.finfo(float).eps < v < _COMMON:  # equal samples are an error later on
+    # the closest faces have more than twice 0.02
+    if 8 * np.finfo(float).eps < v < 0.02:  # equal samples are an error later on
         warn(
             f"The samples are nearly equal: all but a share of {v:.1g} of their squared norm is that of their mean, "
             "and what is learned from the rest is not steady. Subtract the mean of each column first, and where "
@@ -66,7 +70,7 @@ def unlike_columns(X: Any) -> bool:
     if len(variances) < 2:
         return False
     shares = variances / variances.max()
-    return bool(shares.sum() ** 2 / np.sum(shares**2) < max(_UNLIKE * len(shares), _ALONE))
+    return bool(shares.sum() ** 2 / np.sum(shares**2) < max(UNLIKE_COLUMNS * len(shares), ONE_COLUMN))
 
 
 def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> ElasticNet:
@@ -78,13 +82,13 @@ def default_prior(X: Any, mild: bool = False, views: Bound | None = None) -> Ela
     mean, have ElasticNet(0.1, 0.1).
     """
     if views is not None and views.epsilon:
-        return ElasticNet(_LOCAL_L1, _LOCAL_L2)
+        return ElasticNet(LOCAL_L1, LOCAL_L2)
     norms = row_norms(X)
     norms = norms[norms > 0]
     scale = float(np.median(norms)) if len(norms) else 1.0
-    l1 = _L1 * scale * max(spread(X), 1e-8) ** 0.5 * (_MILD if mild else 1.0)
+    l1 = L1 * scale * max(spread(X), 1e-8) ** 0.5 * (MILD if mild else 1.0)
     mantissa, exponent = math.frexp(l1)  # the last digits depend on where the samples lie in memory
-    return ElasticNet(math.ldexp(round(mantissa * 2**_BITS), exponent - _BITS), _L2)
+    return ElasticNet(math.ldexp(round(mantissa * 2**32), exponent - 32), L2)
 
 
 def default_n_atoms(n_samples: int, n_distinct: int, n_classes: int | None = None) -> int:

@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array
+from .checks import Array, check_array
 from .parallel import Threads, chunks, frozen
 from .priors import Prior
 
-Array = NDArray[Any]
-
 _SMALL = 1 << 20  # numbers of a dictionary up to which products are computed row by row: chunks have a sum each
 _LONG = 0.4  # share of atoms in use from which on dense products are faster than those
-_FLAT = 1e-6  # curvatures from which on the Woodbury identity is stable
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def solved(
     D, (r, m) = atoms.D, atoms.D.shape
     _, _, curvature, _ = prior.compiled()
     curv = map_codes(curvature, codes, prior).astype(D.dtype, copy=False)
-    largest = m if codes.nnz and curv.min() > _FLAT else r
+    largest = m if codes.nnz and curv.min() > 1e-6 else r  # the Woodbury identity is stable
 
     def solve(rows: slice) -> Array:
         indptr, indices, curv_rows = rows_of(codes, rows, curv)

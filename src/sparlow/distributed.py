@@ -52,14 +52,9 @@ except ImportError as error:  # pragma: no cover
     raise ImportError("Dask arrays need dask and distributed: pip install 'sparlow[distributed]'") from error
 
 
-_RETRIES = 20  # times that one evaluation is begun again
-_GLANCE = 2.0  # seconds between two looks at the cluster
-_TASKS = 4  # tasks for each thread of the cluster at most: each takes some 2 ms
-_UNEVEN = 1.15  # parts of one worker, relative to the mean, above which there are more tasks
 LIGHT = 1 << 20  # bytes up to which what all tasks share goes with each task, and is not sent beforehand
 _STALLED = 15.0  # seconds without task for any worker after which an evaluation is begun again
 _GIVEN_BACK = "65536"  # Dask's default of MALLOC_TRIM_THRESHOLD_ for its workers
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _LOST = (KilledWorker, CancelledError, concurrent.futures.CancelledError, CommClosedError, TimeoutError)
 
 
@@ -224,7 +219,7 @@ class Cluster(Store):
                 if not isinstance(error, _LOST) and self.client.status == "running":
                     raise
                 self._broadcast = None
-                if trial == _RETRIES:
+                if trial == 20:
                     raise ClusterLostError(self._said(f"{trial} attempts failed, the last by {error!r}")) from error
                 self._wait_for_workers(error)
 
@@ -239,7 +234,7 @@ class Cluster(Store):
                     break
             except (OSError, TimeoutError):
                 pass
-            time.sleep(min(_GLANCE, 0.2))
+            time.sleep(0.2)
         raise ClusterLostError(self._said(f"no worker was there for {timeout():.0f} s")) from error
 
     def _said(self, what: str) -> str:
@@ -256,7 +251,7 @@ class Cluster(Store):
         idle = None
         while True:
             try:
-                wait(futures, timeout=_GLANCE)
+                wait(futures, timeout=2.0)
                 return gather(futures)
             except TimeoutError:
                 workers = self.client.scheduler_info(n_workers=-1)["workers"] if self.client.status == "running" else {}
@@ -274,7 +269,8 @@ def group_size(count: int, workers: int, threads: int) -> int:
     def most() -> int:
         return size * math.ceil(math.ceil(count / size) / workers)
 
-    while size > 1 and most() > _UNEVEN * count / workers and count < _TASKS * threads * size:
+    # no worker has 15 % more than the mean, nor a thread more than four tasks, each of which takes some 2 ms
+    while size > 1 and most() > 1.15 * count / workers and count < 4 * threads * size:
         size //= 2
     return size
 
@@ -315,8 +311,8 @@ def _keep_pages() -> None:
         return
     with contextlib.suppress(OSError, AttributeError, TypeError):  # an allocator other than that of glibc
         library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
-        library.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+        library.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD
+        library.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD of malloc.h
 
 
 def _as_it_is(block: Any) -> Any:

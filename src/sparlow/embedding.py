@@ -17,33 +17,25 @@ of the trace quotient.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from . import _kernels
+from .checks import Array
+from .constants import BESIDE, COUNTS, RIDGES, RIDGES_BESIDE, WIDE
 from .criteria import Quotient
 from .graphs import Structure, centring
+from .parallel import frozen
 from .rows import Codes, Features, Rows
 from .tracequotient import check_scatter
 
-Array = NDArray[Any]
-
-RIDGES = (0.1, 0.5, 2.0, np.inf)  # of the codes, in multiples of the variance of one sample
-RIDGES_BESIDE = (0.03, 0.1, 0.3, 1.0, 10.0, np.inf)  # of the samples
-USUAL = (0.5, 0.3)  # where held-out samples do not say otherwise
-FEW = (2.0, 0.3)  # the same where most samples have no label
-BESIDE = 2.0  # deviation of samples, in multiples of that of their codes, where there are no labels
-POOLED = (0.1, np.inf)  # pooled codes of views, which stand alone
 PAIRS = [pair for pair in itertools.product(RIDGES, RIDGES_BESIDE) if pair != (np.inf, np.inf)]
-WIDE = 48  # columns of a wide embedding
-WORTH = 0.01  # what a less plain option must add to the accuracy of held-out samples: further columns, another scaling
-FLAT = (np.inf, 100.0)  # ridges with which a wide embedding has nearly the distances of the samples
-_COLUMNS = 1024  # features that are centred in double precision at once
 _NUMBERS = 1 << 22  # distances that are compared at once
 _JITTER = 1e-12  # keeps the Gram matrix of centred samples positive definite
 
@@ -298,7 +290,7 @@ def _centred_gram(rows: Rows) -> Array:
     """
     K = np.zeros((rows.shape[0],) * 2)
     for block in rows.blocks:
-        for columns in gen_batches(block.shape[1], _COLUMNS):  # bounds the copies
+        for columns in gen_batches(block.shape[1], 1024):  # bounds the copies
             part = block[:, columns]
             dense = np.array(part.toarray() if sp.issparse(part) else part, float)
             dense -= dense.mean(axis=0)
@@ -329,3 +321,88 @@ def nearest_right(train: Array, y: Array, test: Array, truth: Array) -> Array:
 def _unit(Y: Array) -> Array:
     """Return embeddings scaled to unit norm."""
     return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def tried_counts(n_components: int) -> list[int]:
+    """Return at most sixteen numbers of components from 1 to all, dense where they are small."""
+    spread = np.geomspace(1, n_components, min(COUNTS, n_components))
+    return [int(count) for count in np.unique(np.maximum(np.round(spread), np.arange(1, len(spread) + 1)))]
+
+
+def component_quotients(quotient: Quotient, coded: Features, Y: Array) -> Array:
+    """Return the quotient of each component by itself, yᵀS_A y / yᵀS_B y, from the embedding Y (n, l)."""
+    above = _forms(quotient.above, Y)
+    if quotient.below is None:  # the trace form: the share of all variance
+        return above / max(quotient.variance(coded), np.finfo(float).tiny)
+    below = _forms(quotient.below, Y)
+    return above / np.maximum(below, np.finfo(float).eps * above + np.finfo(float).tiny)  # classes of equal samples
+
+
+def _forms(S: Structure, Y: Array) -> Array:
+    """Return yᵀSy of each column, a few columns at a time: Y may be the largest array of a fit."""
+    return np.concatenate([np.einsum("nl,nl->l", y, S @ y) for y in np.split(Y, range(4, Y.shape[1], 4), 1)])
+
+
+def spectrum_of(quotients: Array, held_out: Mapping[int, Array]) -> dict[str, Array]:
+    """Return the fitted attribute ``spectrum_``; ``held_out`` has the outcomes of the first k components by k."""
+    count = len(quotients)
+    score, error = np.full(count, np.nan), np.full(count, np.nan)
+    for k, outcomes in held_out.items():
+        if k <= count:
+            score[k - 1] = outcomes.mean()
+            error[k - 1] = outcomes.std() / np.sqrt(len(outcomes)) if len(outcomes) > 1 else np.nan
+    return {"n_components": np.arange(1, count + 1), "quotient": quotients, "held_out": score, "error": error}
+
+
+class Served:
+    """The map [φ, x] → y of a fitted model, y = [αφ, γx]W − centre, or the forms of that product.
+
+    Parameters
+    ----------
+    projection : array of shape (w, p)
+        W.
+    weights : (float, float)
+        α and γ; a part of weight zero has no rows in W.
+    centre : array of shape (l,)
+    forms : array of shape (l, p, p), optional
+
+    """
+
+    def __init__(self, projection: Array, weights: tuple[float, float], centre: Array, forms: Array | None) -> None:
+        self.source, self.weights = projection, weights
+        self.centre, self.forms = centre, forms
+        self._dtype = np.dtype(float) if forms is None else forms.dtype
+        self._projection: Array | None = None
+
+    def __call__(self, codes: Any, X: Any) -> Array:
+        """Return the embedding (n, l), in double precision."""
+        blocks = [block for block, weight in zip((codes, X), self.weights, strict=True) if weight]
+        W = self._weighted(blocks[-1].shape[1])
+        P = np.zeros((X.shape[0], W.shape[1]), self._dtype)
+        if sp.issparse(blocks[-1]):
+            blocks = [sp.csr_array(sp.hstack(blocks, "csr")) if len(blocks) == 2 else blocks[0], P[:, :0]]
+        sparse, dense = blocks if len(blocks) == 2 else (sp.csr_array((len(P), 0)), blocks[0])
+        arrays = (
+            array.astype(kind, copy=False)
+            for array, kind in (
+                (sparse.indptr, np.int64),
+                (sparse.indices, np.int32),
+                (sparse.data, self._dtype),
+            )
+        )
+        _kernels.project(*frozen(*arrays, np.ascontiguousarray(dense, self._dtype), W), P)
+        if self.forms is not None:
+            values = np.empty((len(P), len(self.forms)))
+            _kernels.form_values(*frozen(P, self.forms), values)
+            P = values
+        P -= self.centre
+        return P
+
+    def _weighted(self, last: int) -> Array:
+        """Return W with the weights of its parts, of which the last has so many rows."""
+        if self._projection is None:
+            W, kept = np.array(self.source, self._dtype, order="C"), [weight for weight in self.weights if weight]
+            W[-last:] *= kept[-1]
+            W[:-last] *= kept[0]
+            self._projection = W
+        return self._projection

@@ -29,17 +29,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.svm import SVC
 
-from .checks import Array
+from .checks import Array, warn
+from .constants import COSTS, FOLDS, TRIED, WIDTHS
 from .labels import is_labelled, known_rows
-from .messages import warn
 from .neighbours import neighbours
 
 Fold = tuple[Array, Array, Array, Array]  # samples and labels to learn from, samples and labels to judge by
-
-TUNING = 3000  # at most so many samples choose parameters
-_FOLDS = 3
-_COSTS = (1.0, 10.0, 100.0)
-_WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / total variance
 
 
 # ── classifiers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,7 +63,7 @@ def support_vectors(Z: Array, y: Array, Z_new: Array, *, seed: int = 0, n_jobs: 
     machine = SVC(C=10.0, gamma=unit, cache_size=500)
     if n_folds(labels) < 2:
         return np.asarray(machine.fit(Z, y).predict(Z_new))
-    grid = {"C": _COSTS, "gamma": [unit * width for width in _WIDTHS]}
+    grid = {"C": COSTS, "gamma": [unit * width for width in WIDTHS]}
     widest = functools.partial(widest_kernel, n_samples=len(labels))
     search = GridSearchCV(machine, grid, cv=list(training_folds(labels)), refit=widest, n_jobs=n_jobs)
     with joblib.parallel_config("threading"):  # libsvm releases the interpreter's lock
@@ -94,7 +89,7 @@ OWN = "predict"  # what the predictions of a method itself are called beside tho
 # ── parameters by training folds ────────────────────────────────────────────────────────────────────────────────────
 
 
-def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Array]:
+def part(X: Array, y: Array, seed: int, most: int = TRIED) -> tuple[Array, Array]:
     """Return at most ``most`` samples.
 
     Where some have no label, these are all labelled ones and some of the others. Otherwise classes keep their
@@ -118,7 +113,7 @@ def part(X: Array, y: Array, seed: int, most: int = TUNING) -> tuple[Array, Arra
 
 def n_folds(y: Array) -> int:
     """Return the number of folds that the smallest class allows, at most three; 1 if a class has a single label."""
-    return int(min(_FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
+    return int(min(FOLDS, np.unique(y[is_labelled(y)], return_counts=True)[1].min()))
 
 
 def training_folds(y: Array) -> Iterator[tuple[Array, Array]]:
@@ -354,12 +349,9 @@ def compare(
             yield learn_and_judge(name, model, X[rows], labels, X_new, y_new, classifiers)
 
 
-def said_of_commonest(judgement: Judgement, truth: Any = None) -> str:
-    """Return a warning of a method that is right less often than the commonest class, or an empty text.
-
-    ``truth`` are the labels among which a class is the commonest; by default those that the method was judged by.
-    """
-    classes, counts = np.unique(np.asarray(judgement.truth if truth is None else truth).astype(str), return_counts=True)
+def said_of_commonest(judgement: Judgement) -> str:
+    """Return a warning of a method that is right less often than the commonest class, or an empty text."""
+    classes, counts = np.unique(np.asarray(judgement.truth).astype(str), return_counts=True)
     always = str(classes[np.argmax(counts)])
     which = next(iter(judgement.predicted))
     ours, theirs = judgement.accuracy(which), share_right(np.full(len(judgement.truth), always), judgement.truth)

@@ -9,15 +9,14 @@ import pathlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import Array
 from .estimators import SparLow
 from .files import replacing
 from .priors import ElasticNet
 from .voting import Voters
-
-Array = NDArray[Any]
 
 __all__ = ["arrays", "to_parquet", "to_projector"]
 

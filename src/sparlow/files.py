@@ -11,7 +11,6 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 
-LIMIT = 1 << 30  # bytes that a file may grow by when it is unpacked
 VARIABLE = "SPARLOW_MAX_BYTES"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -69,7 +68,7 @@ def max_growth(max_bytes: int | None = None) -> int:
         return int(max_bytes)
     told = os.environ.get(VARIABLE, "")
     try:
-        return int(float(told)) if told else LIMIT
+        return int(float(told)) if told else 1 << 30
     except ValueError:
         raise ValueError(f"{VARIABLE} must be a number of bytes such as 4e9, got {told!r}.") from None
 

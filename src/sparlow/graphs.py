@@ -22,9 +22,6 @@ from .neighbours import Progress
 from .neighbours import neighbours as neighbours  # also found here, beside the graphs that it makes
 from .parallel import Threads, frozen
 
-_BLOCKS = 4  # partial sums of ΦᵀSΦ, whatever the number of threads, so that the result does not depend on it
-_FEW = 500  # samples of a partial sum, at least
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -152,7 +149,8 @@ def _sparse_form(diagonal: Array, graph: sp.csr_array | None, codes: sp.csr_arra
             _kernels.add_diagonal_form(*frozen(own, indices, codes.data, diagonal[rows]), part)
         return part
 
-    bounds = np.linspace(0, n, min(_BLOCKS, -(-n // _FEW)) + 1).astype(int)
+    # at most four sums, whatever the number of threads, so that the result does not depend on it
+    bounds = np.linspace(0, n, min(4, -(-n // 500)) + 1).astype(int)
     out, *others = threads.map(block, [slice(a, b) for a, b in itertools.pairwise(bounds)])
     for part in others:
         out += part
@@ -281,11 +279,11 @@ def laplacian(graph: sp.csr_array) -> Structure:
     return Structure(degrees / mean, _times(graph, -1.0 / mean))
 
 
-def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: float = 1e-6) -> Array:
+def spread_labels(graph: sp.csr_array, y: Array) -> Array:
     """Return memberships F (n, c) of labels y (−1: none) spread over a graph (local and global consistency).
 
     F = (1 − α)(I − αS)⁻¹T with S = V^(−½)WV^(−½), T one-hot divided by the class's number of labels and
-    α = ``retained``, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
+    α = 0.9, by its fixed-point iteration. Classes are scaled to equal mass, rows to sum 1; rows that no label
     reaches are zero.
     """
     degrees = np.asarray(graph.sum(axis=1)).ravel()
@@ -295,7 +293,8 @@ def spread_labels(graph: sp.csr_array, y: Array, retained: float = 0.9, tol: flo
     T = np.zeros((len(y), int(y.max()) + 1))
     T[known, y[known]] = 1 / np.bincount(y[known])[y[known]]
     F = T
-    for _ in range(int(np.log(tol) / np.log(retained))):
+    retained = 0.9
+    for _ in range(int(np.log(1e-6) / np.log(retained))):  # the rest is below 1e-6
         F = retained * (S @ F) + (1 - retained) * T
     F = F / np.maximum(F.sum(axis=0), np.finfo(float).tiny)
     return np.asarray(F / np.maximum(F.sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -17,8 +17,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from .checks import Array, check_array, refuse_unsound
-from .messages import warn
+from .checks import Array, check_array, refuse_unsound, warn
 
 UNLABELLED = -1
 

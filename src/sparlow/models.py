@@ -21,25 +21,23 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import Array, warn
+from .constants import VOTERS
 from .criteria import CRITERIA, Criterion
 from .estimators import DictionaryLearner, SparLow, TraceQuotient
 from .files import TooLargeError, check_zip, replacing
 from .labels import Labels
-from .messages import warn
 from .printed import Printed
 from .priors import ElasticNet, KLDivergence, Prior
 from .solvers import EarlyStopping, Solver
 from .views import Patches, Shifts, Views
-from .voting import MOST, Memberships, Rule, Voters, drawn
-
-Array = NDArray[Any]
+from .voting import Memberships, Rule, Voters, drawn
 
 VERSION = importlib.metadata.version("sparlow")
 FORMAT = "sparlow model 3"
@@ -82,7 +80,6 @@ _SHAPES: dict[type, dict[str, str]] = {
     DictionaryLearner: {"dictionary_": "rm", "components_": "rm"},
 }
 _COUNTS = {"n_features_in_": "m", "n_atoms_": "r", "n_components_": "l"}
-_MOST_PIXELS = 1 << 26  # of an image that samples are resized to
 _DIGEST = "sparlow.blake2b"  # the member of a file with the digest of all others
 
 
@@ -189,7 +186,7 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = False) ->
 def _with_few(held: ModelFile) -> ModelFile:
     """Return a model file with the embedding of a few training samples, and what is known of these."""
     step, n = _projector_in(held.model), 0
-    if step is None or (n := len(step.embedding_)) <= MOST:
+    if step is None or (n := len(step.embedding_)) <= VOTERS:
         return held
     rows = drawn(step._training.y if held.labels is None or len(held.labels) != n else held.labels, n)
     labels = held.labels[rows] if held.labels is not None and len(held.labels) == n else held.labels
@@ -470,7 +467,7 @@ def _check_beside(held: ModelFile) -> None:
     shape, labels, names = held.image_shape, held.labels, held.feature_names
     if shape is not None:
         whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
-        if not (whole and (len(shape) == 2 or shape[2:] == (3,))) or math.prod(shape) > _MOST_PIXELS:
+        if not (whole and (len(shape) == 2 or shape[2:] == (3,))) or math.prod(shape) > 1 << 26:
             raise ValueError(f"image_shape must be height and width, or (height, width, 3), got {shape!r}")
     if labels is not None and not (isinstance(labels, np.ndarray) and labels.ndim in (1, 2)):
         raise ValueError("labels must be an array")

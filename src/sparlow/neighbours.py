@@ -18,20 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
-from .checks import Array, refuse_unsound
-from .messages import warn
+from .checks import Array, refuse_unsound, warn
+from .constants import CELL, EXACT, EXACT_CLASSES, PROBED
 from .parallel import Threads, frozen
 
 Progress = Callable[[float], object]
 
-_EXACT = 60_000  # samples up to which neighbours are searched exactly
-_EXACT_CLASSES = 100_000  # the same for neighbours of classes, where an approximate search finds fewer of them
 _BLOCK = 1024  # samples of a block
-SINGLE = 2048  # features up to which products in single precision give tight bounds
 _ROWS = 4096  # samples whose candidates are judged at once
-_PAIRS = 1 << 14  # pairs of sparse samples that are measured at once
-_CELL = 512  # samples of a cell at most
-_PROBED = 20_000  # samples of its class, and of other classes, that an approximate search compares a sample with
 
 
 def neighbours(
@@ -66,7 +60,7 @@ def neighbours(
     most = n - 1 if queries is None else n
     if not 1 <= k <= most:
         raise ValueError(f"k must be from 1 to {most}, the number of samples to choose from; got {k}.")
-    if queries is None and n > _EXACT and _descent() is not None:
+    if queries is None and n > EXACT and _descent() is not None:
         return _descended(X, k)
     columns = Points.of(X)
     rows = columns if queries is None else columns.matching(queries)
@@ -117,7 +111,7 @@ def class_neighbours(
         return nothing, nothing
     samples = Points.of(X, order, labels)
     pairs = _all_pairs(samples, samples)
-    if samples.n > _EXACT_CLASSES:
+    if samples.n > EXACT_CLASSES:
         samples, pairs = _cells(samples)
     within, between = _search(samples, samples, k_within, k_between, pairs, n_jobs, progress)
     return within.edges(), between.edges()
@@ -170,7 +164,8 @@ class Points:
             rows = X[order] * scale
             precision, squares = np.finfo(np.float64).eps, np.asarray(rows.multiply(rows).sum(axis=1), float).ravel()
         else:
-            rows, squares = np.empty((n, m), np.float32 if m <= SINGLE else np.float64), np.empty(n)
+            # products in single precision give tight bounds
+            rows, squares = np.empty((n, m), np.float32 if m <= 2048 else np.float64), np.empty(n)
             precision = np.finfo(rows.dtype).eps
             for part in _parts(n):
                 centred = scale * (X[order[part]] - mean)
@@ -197,8 +192,8 @@ class Points:
         out = np.empty(len(own))
         first, second = self.order[own], other.order[others]
         if sp.issparse(self.X):
-            for low in range(0, len(own), _PAIRS):
-                part = slice(low, low + _PAIRS)
+            for low in range(0, len(own), 1 << 14):
+                part = slice(low, low + (1 << 14))
                 difference = (self.X[first[part]] - other.X[second[part]]) * self.scale
                 out[part] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
         else:
@@ -381,7 +376,7 @@ def _cells(samples: Points) -> tuple[Points, _Pairs]:
         order = np.argsort(row, kind="stable")
         for kind in (labels[order] == labels[i], labels[order] != labels[i]):
             near = order[kind]
-            enough = np.searchsorted(np.cumsum(sizes[near]), _PROBED) + 1
+            enough = np.searchsorted(np.cumsum(sizes[near]), PROBED) + 1
             chosen |= {(min(i, j), max(i, j)) for j in near[:enough].tolist()}
     ends = np.concatenate([[0], np.cumsum(sizes)])
     blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
@@ -401,7 +396,7 @@ def _cells(samples: Points) -> tuple[Points, _Pairs]:
 
 def _halved(X: Any, rows: Array) -> list[Array]:
     """Cut samples into cells of equal sizes, again and again at the median along their principal direction."""
-    if len(rows) <= _CELL:
+    if len(rows) <= CELL:
         return [rows]
     some = X[rows[:: max(1, len(rows) // 1024)]]
     mean = np.asarray(some.mean(axis=0)).ravel()
@@ -421,7 +416,7 @@ def _descent() -> Any:
         import pynndescent
     except ImportError:
         warn(
-            f"More than {_EXACT} samples and no pynndescent: neighbours are searched exactly, which takes time n². "
+            f"More than {EXACT} samples and no pynndescent: neighbours are searched exactly, which takes time n². "
             "Install it with: pip install 'sparlow[graphs]'",
         )
         return None

@@ -16,14 +16,12 @@ from typing import Any, ClassVar, TypeVar
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-Array = NDArray[Any]
+from .checks import Array
+
 S = TypeVar("S")
 T = TypeVar("T")
-
-_CHUNK_NUMBERS = 1 << 18  # numbers in the dense arrays of one chunk
 
 
 class Threads:
@@ -241,7 +239,7 @@ def _blas() -> ThreadpoolController:
 
 def chunks(n: int, width: int, most: int = 512) -> list[slice]:
     """Return slices of ``range(n)``, of a size that depends only on the ``width`` of the arrays made for each row."""
-    size = max(16, min(most, _CHUNK_NUMBERS // width))
+    size = max(16, min(most, (1 << 18) // width))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 

@@ -19,21 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .checks import Array
+from .checks import Array, warn
+from .constants import FIRST_MOVE, PROJECTION_TOL, WIDE_DIRECTIONS, WIDE_FEATURES
 from .criteria import Quotient, Value
-from .manifolds import Grassmann, Manifold, Point, Product, Spheres
-from .messages import warn
-from .optimize import ConjugateGradients, State
+from .optimize import ConjugateGradients, Grassmann, Manifold, Point, Product, Spheres, State
 from .parallel import Threads
 from .priors import ElasticNet
-from .regularizers import coherence, coherence_gradient, proximity, proximity_gradient
 from .rows import Codes, Features, Samples
 from .tracequotient import best_projection, check_scatter
-
-_PROJECTION = 1e-6  # how well U is solved for, relative to f: the iteration is quadratic, its last turn gives far more
-_WIDE = 2000  # features up to which U is solved for in all directions
-_DIRECTIONS = 500  # principal directions in which it is solved for beyond that
-_FIRST_MOVE = 0.03  # root mean square distance of the atoms in the first step tried
 
 
 @dataclass(frozen=True)
@@ -147,9 +140,9 @@ class Objective(ABC):
         """Return the best U for samples already coded."""
         A, B = self.quotient.matrices(_reduced(coded, self.basis))
         if self.basis is None:
-            return _project(A, B, coded.used, self.n_components, start, _PROJECTION)
+            return _project(A, B, coded.used, self.n_components, start, PROJECTION_TOL)
         inner = None if start is None else np.linalg.qr(self.basis.T @ start)[0]
-        return self.basis @ best_projection(A, B, self.n_components, inner, _PROJECTION)[0]
+        return self.basis @ best_projection(A, B, self.n_components, inner, PROJECTION_TOL)[0]
 
     def plain_quotient(self, now: Evaluation) -> float:
         """Return F as the criterion is written, without the weights that balance its pairs."""
@@ -267,7 +260,8 @@ def begin(
             check_codes(coded)
         basis = None
         if U is None:
-            basis = coded.leading_directions(_DIRECTIONS, True, n_components) if coded.shape[1] > _WIDE else None
+            if coded.shape[1] > WIDE_FEATURES:
+                basis = coded.leading_directions(WIDE_DIRECTIONS, True, n_components)
             A, B = quotient.matrices(_reduced(coded, basis))
             check_scatter(B, coded.squares, "codes")
             if ridge is None:
@@ -345,7 +339,7 @@ def learn(
     learning goes on as if it had not ended.
     """
     optimiser = ConjugateGradients(tol=tol)
-    first_length = _FIRST_MOVE * float(np.sqrt(len(objective.anchor)))
+    first_length = FIRST_MOVE * float(np.sqrt(len(objective.anchor)))
     state = start if isinstance(start, State) else optimiser.init(start, first_length)
     del start  # evaluations are large: none is held for longer than it is needed
     try:
@@ -363,3 +357,36 @@ def learn(
     except KeyboardInterrupt:
         return objective, dataclasses.replace(state, reason="interrupted")
     return objective, state if state.reason else dataclasses.replace(state, reason="max_iter reached")
+
+
+_EQUAL = 1e-6  # 1 − cos² at which two atoms count as equal: keeps the logarithm of duplicates finite
+
+
+def coherence(D: Array) -> float:
+    """Return g_c = −½ times the mean of log(1 − (dᵢ·dⱼ)²) over pairs of atoms (the paper's sum over their number)."""
+    _, gaps, pairs = _angles(D)
+    return -0.25 * float(np.sum(np.log(gaps)) - len(D) * np.log1p(_EQUAL)) / pairs
+
+
+def coherence_gradient(D: Array) -> Array:
+    """Return ∇g_c = W D, Wᵢⱼ = Gᵢⱼ/(1 − Gᵢⱼ²) off the diagonal, divided by the number of pairs (errata 4)."""
+    G, gaps, pairs = _angles(D)
+    return (G / gaps / pairs) @ D
+
+
+def _angles(D: Array) -> tuple[Array, Array, float]:
+    """Return the cosines G with zero diagonal, 1 − G² kept off zero, and the number of pairs."""
+    G = np.asarray(D @ D.T, float)
+    np.fill_diagonal(G, 0)
+    return G, np.maximum(1 - G**2, 0) + _EQUAL, max(1.0, len(D) * (len(D) - 1) / 2)
+
+
+def proximity(D: Array, anchor: Array) -> float:
+    """Return g_d = ½ times the mean over atoms of ‖d − d*‖², d* the atom of the first dictionary."""
+    difference = D - anchor
+    return 0.5 * float(np.vdot(difference, difference)) / len(D)
+
+
+def proximity_gradient(D: Array, anchor: Array) -> Array:
+    """Return ∇g_d = (D − D*)/r."""
+    return (D - anchor) / len(D)

@@ -22,28 +22,20 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from .checks import Array
+from .constants import FALL, FORM_DIRECTIONS, FORM_RANK, KERNEL, KERNEL_PART, TRIED
 from .embedding import nearest_right
 from .labels import class_folds
 from .parallel import Threads
 from .rows import Features, Rows
 from .voting import Rule, best_rule
 
-Array = NDArray[Any]
-
 SHARES = {1: 0.1, 2: 0.03}  # ridge by order, in multiples of the variance of one sample
-DIRECTIONS = 800  # leading directions of the features, and …
-KEPT = 256  # … combinations of them that the forms keep
-_MOST = 10_000  # samples of one kernel matrix where it is the only one, and …
-_PART = 8000  # … where there are several
-_TRIED = 3000  # samples that the order is chosen on, and that the leading directions are those of
-_FALL = 0.9  # of the error of regression, where neighbours tell no difference
 
 
 @dataclass(frozen=True)
@@ -91,12 +83,12 @@ def values_of(forms: Array, P: Array) -> Array:
 def _basis(coded: Features) -> Array:
     """Return an orthonormal basis (w, p) of the leading directions of the features, their mean included."""
     width = coded.shape[1]
-    return np.eye(width) if width <= DIRECTIONS else coded.leading_directions(DIRECTIONS, centred=False)
+    return np.eye(width) if width <= FORM_DIRECTIONS else coded.leading_directions(FORM_DIRECTIONS, centred=False)
 
 
 def _some_labelled(y: Array, seed: int) -> Array:
     """Return the rows that basis and order are chosen on."""
-    return np.sort(np.random.RandomState(seed).permutation(np.flatnonzero(y >= 0))[:_TRIED])
+    return np.sort(np.random.RandomState(seed).permutation(np.flatnonzero(y >= 0))[:TRIED])
 
 
 def _in_basis(coded: Features, basis: Array) -> Array:
@@ -132,7 +124,7 @@ def fit_quadratic(coded: Features, y: Array, n_components: int, seed: int, basis
         largest = np.argmax(np.abs(turn), axis=0)
         turn *= np.where(turn[largest, np.arange(turn.shape[1])] < 0, -1.0, 1.0)
         M = np.tensordot(turn.T, forms, axes=1).astype(np.float32)
-        if len(M[0]) > KEPT:
+        if len(M[0]) > FORM_RANK:
             within, M = _kept(M, P)
             basis, P = basis @ within, P @ within
         return Quadratic(basis, M, values_of(M, P).mean(axis=0))
@@ -147,7 +139,7 @@ def _kept(M: Array, P: Array) -> tuple[Array, Array]:
     for k, form in enumerate(M):
         M[k] = root @ form @ root
         total += M[k] @ M[k]
-    leading = np.linalg.eigh(total)[1][:, ::-1][:, :KEPT]
+    leading = np.linalg.eigh(total)[1][:, ::-1][:, :FORM_RANK]
     within = (E / values) @ (E.T @ leading)
     leading = leading.astype(M.dtype)
     return within.astype(M.dtype), np.array([leading.T @ form @ leading for form in M])
@@ -164,13 +156,13 @@ def _indicators(y: Array) -> Array:
 def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     """Return the forms (c, p, p) of the regression on the indicators, and YᵀKS where it is made in one part."""
     n = len(P)
-    count = 1 if n <= _MOST else -(-n // _PART)
+    count = 1 if n <= KERNEL else -(-n // KERNEL_PART)
     forms = np.zeros((Y.shape[1], P.shape[1], P.shape[1]), np.float32)
     spread = None
     for first in range(count):
         rows = slice(first, None, count)
         part, targets = P[rows], Y[rows] - Y[rows].mean(axis=0)
-        S, fitted = _solved(part, targets, 2, SHARES[2] / count)
+        S, fitted = solved_forms(part, targets, 2, SHARES[2] / count)
         for c in range(Y.shape[1]):
             forms[c] += (part * S[:, c : c + 1]).T @ part / np.float32(count)
         if count == 1:
@@ -178,7 +170,7 @@ def _regression(P: Array, Y: Array) -> tuple[Array, Array | None]:
     return forms, spread
 
 
-def _solved(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]:
+def solved_forms(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]:
     """Return S = (K + λ)⁻¹Y, λ = share · tr(K)/n, and the fitted values KS, in single precision where it is enough."""
     K = P @ P.T
     if order == 2:
@@ -197,7 +189,7 @@ def _solved(P: Array, Y: Array, order: int, share: float) -> tuple[Array, Array]
     except np.linalg.LinAlgError:
         if P.dtype == np.float64:
             raise
-        return tuple(part.astype(np.float32) for part in _solved(P.astype(np.float64), Y, order, share))  # type: ignore[return-value]
+        return tuple(part.astype(np.float32) for part in solved_forms(P.astype(np.float64), Y, order, share))  # type: ignore[return-value]
     S = scipy.linalg.cho_solve(factor, Y.astype(P.dtype), check_finite=False)
     return S - S.mean(axis=0), Y - ridge * S
 
@@ -233,7 +225,7 @@ def better_order(coded: Features, y: Array, seed: int, groups: Array | None = No
             Y = _indicators(y[train])
             for order in (1, 2):
                 try:
-                    S, fitted = _solved(P[train], Y, order, SHARES[order])
+                    S, fitted = solved_forms(P[train], Y, order, SHARES[order])
                 except NoScatterError:
                     return Order()
                 cross = (P[held] @ P[train].T) ** order @ S
@@ -248,7 +240,7 @@ def better_order(coded: Features, y: Array, seed: int, groups: Array | None = No
                 truth = np.eye(Y.shape[1])[y[held]] / np.sqrt(np.bincount(y[train], minlength=Y.shape[1]))
                 error[order] += float(np.sum((truth - truth.mean(axis=0) - (cross - centre)) ** 2))
     tie = abs(right[2] - right[1]) <= 1
-    order = 2 if (error[2] < _FALL * error[1] if tie else right[2] > right[1]) else 1
+    order = 2 if (error[2] < FALL * error[1] if tie else right[2] > right[1]) else 1
     return Order(order, votes[order], basis)
 
 

@@ -27,23 +27,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from .checks import Array
+from .constants import BATCH, FORGETTING, MOVE, WARM
 from .criteria import LDA, MVR, Criterion, Quotient
 from .dictionaries.atoms import unit_rows
 from .embedding import Numerator, ratio_trace
 from .graphs import Structure
 from .labels import Labels
 from .rows import Codes, Features
-
-Array = NDArray[Any]
-
-BATCH = 200  # samples of a step, or half as many as there are atoms, so that these do not rule the cost
-MOVE = 0.02  # the distance that atoms move in the first steps, for 200 samples; it grows with the root of their number
-FORGETTING = 2.0  # the i-th of N samples counts (i/N) to this power
-WARM = 2.0  # samples that the sums need before the first step, for each feature
-RENEWED = 1.0  # samples, for each feature, after which W is solved anew
-_NOTHING: Any = 0.0  # the sum over no batch
 
 
 class Adam(NamedTuple):
@@ -277,7 +269,7 @@ class _Part(NamedTuple):
     def crossed(self, rows: Features, batch: Batch) -> Any:
         """Return FᵀΦ (c, w) of a batch, 0 where there are no factors."""
         if self.factors is None:
-            return _NOTHING
+            return 0.0
         F = self.factors[batch.rows]
         return rows.rmatmul((F.toarray() if sp.issparse(F) else F) * batch.weights[:, None]).T
 
@@ -317,10 +309,10 @@ class Pairs(Sums):
 
     parts: tuple[_Part, _Part]
     n_components: int
-    above: Any = _NOTHING
-    rest: Any = _NOTHING
-    crossed: Any = _NOTHING
-    crossed_rest: Any = _NOTHING
+    above: Any = 0.0
+    rest: Any = 0.0
+    crossed: Any = 0.0
+    crossed_rest: Any = 0.0
     weight: float = 0.0
     seen: int = 0
     first: int = 0
@@ -426,7 +418,7 @@ class Learner:
         sums, width = state.sums, coded.shape[1]
         seen = sums.seen  # type: ignore[attr-defined]
         if seen >= WARM * width and batch.size > 0:
-            if state.solution is None or seen - state.solved_at >= RENEWED * width:
+            if state.solution is None or seen - state.solved_at >= width:
                 state = state._replace(solution=sums.solved(self.shrinkage), solved_at=seen)
             pull = sums.pull(state.solution, coded, batch)
             state = self._moved(

@@ -14,22 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from .checks import Array
 from .coding import Coder
+from .constants import CODED, DRAWN, MANY, RESERVOIR, USUAL
 from .criteria import LDA, PCA, Criterion
-from .embedding import USUAL, Numerator, ratio_trace, weights_beside
+from .embedding import Numerator, ratio_trace, weights_beside
 from .parallel import Threads
 from .priors import Prior
-from .rows import DRAWN, Codes, Samples, code, working_memory
+from .rows import Codes, Samples, code, working_memory
 from .stochastic import Batch, Learner, Moments, State, batch_size, of_targets
 from .tracequotient import best_projection, canonical
-
-Array = NDArray[Any]
-
-_RESERVOIR = 60_000  # samples that are kept for predictions, where a quarter of the working memory holds them
-_FEWEST = 2000  # the fewest that are kept
-_CODED = 1.9  # times that a sample is coded at most, on average
 
 
 def check_streams(criterion: Criterion) -> None:
@@ -104,7 +99,7 @@ class Stream:
         self._rng = np.random.RandomState(self.seed)
         if self.n_kept is None:
             size = working_memory() // (4 * 4 * self.dictionary.shape[1])
-            self.n_kept = int(np.clip(size, _FEWEST, _RESERVOIR))
+            self.n_kept = int(np.clip(size, MANY, RESERVOIR))
 
     def copy(self) -> Stream:
         """Return a copy that can be updated while this one stays; arrays are shared, as none is changed in place."""
@@ -169,7 +164,7 @@ class Stream:
         far, again or for the first time, below 1.9 times those seen.
         """
         seen = self.moments.seen
-        room = max(0, int(_CODED * seen) - self.n_coded)
+        room = max(0, int(CODED * seen) - self.n_coded)
         stale = np.argsort([one.coded_at for one in self.kept], kind="stable")[:room].tolist()
         if stale:
             self.n_coded += len(stale)

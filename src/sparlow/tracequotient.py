@@ -19,7 +19,6 @@ from .parallel import one_blas_thread
 SEEDED = "rng" in inspect.signature(eigsh).parameters
 _PARTIAL = 1500  # dimension from which on Lanczos pays
 _DENSE = 0.2  # what LAPACK's partial solver costs in products with a vector, by dimension (measured at 1000 and 2000)
-_MARGIN = 1e4  # by how much the gain that is predicted for the next turn must be below the tolerance
 
 
 class TraceRatio(NamedTuple):
@@ -124,7 +123,8 @@ def best_projection(
         U = _top_eigenvectors(A - shift * B, n_components, U, 10 * tol)
         new = _quotient(A, B, U)
         gain, value, shift = new - value, max(new, value), new
-        if min(gain, _MARGIN * next_gain(gain, before)) <= tol * abs(new) and np.isfinite(gain):
+        # the gain that is predicted for the next turn is below the tolerance by a wide margin
+        if min(gain, 1e4 * next_gain(gain, before)) <= tol * abs(new) and np.isfinite(gain):
             return U, value, turn
         before = gain
     return U, value, max_iter

@@ -20,19 +20,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _kernels
-from .checks import check_array, check_count, image_sides, likely_sides, some_of
-from .messages import warn
+from .checks import Array, check_array, check_count, image_sides, likely_sides, some_of, warn
+from .constants import PLACES
 from .parallel import frozen
-
-Array = NDArray[Any]
-
-_NUMBERS = 1 << 22  # numbers in the views of one part of the samples
-_PLACES = 2500  # patches of one image, at most, where the stride is left open
-_MOST_PATCHES = 1 << 14  # of an image
-_MOST_NUMBERS = 1 << 24  # of an image, of all its patches, and of their weights in the cells: 128 MB
 
 
 class Views(ABC):
@@ -174,7 +166,7 @@ class Bound:
 
     def parts(self, n: int, n_features: int) -> list[slice]:
         """Cut range(n) in parts whose views fit in memory together."""
-        size = max(1, _NUMBERS // (self.n_views * self.n_inputs(n_features)))
+        size = max(1, (1 << 22) // (self.n_views * self.n_inputs(n_features)))  # bounds the views that are in memory
         return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def cut(self, X: Any) -> Any:
@@ -410,14 +402,15 @@ class Patches(_Pictures):
         size = self.size or min(7, max(3, shorter // 4 | 1))
         if size > shorter:
             raise ValueError(f"Patches of {size} pixels do not fit in images of {height} x {width}: make size smaller.")
-        stride = self.stride or next(by for by in itertools.count(1) if -(-height // by) * -(-width // by) <= _PLACES)
+        stride = self.stride or next(by for by in itertools.count(1) if -(-height // by) * -(-width // by) <= PLACES)
         margin = 0 if self.padding == "none" else size // 2
         tops, lefts = (_places(side + 2 * margin - size, stride) for side in (height, width))
         cells = np.atleast_1d((4 if shorter < 24 else 6) if self.cells is None else self.cells)
         most, count = min(len(tops), len(lefts)), len(tops) * len(lefts)
         sides = tuple(min(int(side), most) for side in cells)
         n_cells = sum(side**2 for side in sides)
-        if count > _MOST_PATCHES or max(n_features, count * size**2 * channels, count * n_cells) > _MOST_NUMBERS:
+        # bounds the patches of an image, and the numbers of it, its patches and their weights to 128 MB
+        if count > 1 << 14 or max(n_features, count * size**2 * channels, count * n_cells) > 1 << 24:
             raise ValueError(
                 f"Patches would cut {count} patches of {size} x {size} pixels from each image of {height} x {width}, "
                 f"for {n_cells} cells, which is too much: raise stride, or use fewer cells or smaller images."

@@ -22,17 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-Array = NDArray[Any]
+from .checks import Array, evenly
+from .constants import MANY, MOST_NEIGHBOURS, NEAREST, UNIFORM, VOTERS, VOTERS_OF_EACH
 
-MOST = 2048  # voters
-_OF_EACH = 10  # of a class, where it has as many samples
-_NEAREST = 50  # whose votes are counted
-_NEAREST_SHARES = 10  # whose shares are averaged, after labels have spread
-_ROUNDING = 0.01  # share of q that goes to classes by their size: no class has probability zero
-_TRIED = 2000  # samples that the rule is chosen on, and that are compared at once
 _FACTORS = np.geomspace(0.1, 100, 13)  # of β and γ, over typical squared distances
 _WEIGHTS = np.geomspace(1e-3, 10, 5)  # of the means, f
 
@@ -48,10 +42,10 @@ class Rule(NamedTuple):
 
 def drawn(labels: Array | None, n: int) -> Array:
     """Return the rows of at most about 2048 samples, evenly spaced, each class with its share and at least ten."""
-    if n <= MOST or labels is None:
-        return _even(np.arange(n), MOST)
+    if n <= VOTERS or labels is None:
+        return evenly(np.arange(n), VOTERS)
     groups = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    return np.sort(np.concatenate([_even(group, max(MOST * len(group) // n, _OF_EACH)) for group in groups]))
+    return np.sort(np.concatenate([evenly(group, max(VOTERS * len(group) // n, VOTERS_OF_EACH)) for group in groups]))
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,7 @@ class Voters:
     def probabilities(self, Y: Array, own: bool = False) -> Array:
         """Return the probabilities (n, c) of the classes; ``own`` says that Y are the voters, each beside itself."""
         out = np.empty((len(Y), len(self.shares)))
-        for rows in gen_batches(len(Y), _TRIED):
+        for rows in gen_batches(len(Y), MANY):
             part = _scaled(Y[rows], self.rule.angle)
             squares, near = _nearest(part, self.points, np.arange(rows.start, rows.stop) if own else None, self._table)
             votes = self.weights[near] * np.exp(-self.beta * (squares - squares[:, :1]))
@@ -171,10 +165,10 @@ class Memberships:
     def probabilities(self, Y: Array, own: bool = False) -> Array:
         """Return the probabilities (n, c) of the classes; ``own`` says that Y are the voters, each beside itself."""
         out = np.empty((len(Y), self.shares.shape[1]))
-        for rows in gen_batches(len(Y), _TRIED):
+        for rows in gen_batches(len(Y), MANY):
             part = _scaled(Y[rows], Y.shape[1] > 1)
             at = np.arange(rows.start, rows.stop) if own else None
-            squares, near = _nearest(part, self.points, at, None, _NEAREST_SHARES)
+            squares, near = _nearest(part, self.points, at, None, MOST_NEIGHBOURS)
             typical = np.maximum(squares.mean(axis=1, keepdims=True), np.finfo(float).tiny)
             out[rows] = np.einsum("nk,nkc->nc", np.exp(-squares / typical), self.shares[near])
         return out / out.sum(axis=1, keepdims=True)
@@ -198,9 +192,9 @@ def best_rule(Y: Array, labels: Array, new: Array | None = None, truth: Array | 
         return Rule()
     own = None
     if new is None or truth is None:  # cells would know the samples in them
-        rows = _even(np.arange(len(Y)), MOST)
+        rows = evenly(np.arange(len(Y)), VOTERS)
         Y, labels = Y[rows], labels[rows]
-        own = _even(np.arange(len(Y)), _TRIED)
+        own = evenly(np.arange(len(Y)), MANY)
         new, truth = Y[own], labels[own]
     ways = (False, True)[: Y.shape[1]]  # in one dimension there are two angles only
     return min(_best_of(_scaled(Y, way), labels, _scaled(new, way), truth, own, way) for way in ways)[1]
@@ -210,7 +204,7 @@ def _best_of(Y: Array, labels: Array, new: Array, truth: Array, own: Array | Non
     """Return the smallest log loss of rules by angle or by distance, and its rule."""
     counts = np.bincount(labels, minlength=int(truth.max()) + 1)
     points, classes, weights = _cells(Y, labels, counts)
-    found = [_nearest(new[some], points, None if own is None else own[some]) for some in gen_batches(len(new), _TRIED)]
+    found = [_nearest(new[some], points, None if own is None else own[some]) for some in gen_batches(len(new), MANY)]
     squares, near = (np.concatenate(part) for part in zip(*found, strict=True))
     right, weights = classes[near] == truth[:, None], weights[near]
     rows, far = np.arange(len(truth)), _squares(new, _means(Y, labels, counts))
@@ -232,26 +226,21 @@ def _best_of(Y: Array, labels: Array, new: Array, truth: Array, own: Array | Non
 
 def _apart(points: Array) -> float:
     """Return the typical squared distance of voters from those near by."""
-    rows = _even(np.arange(len(points)), _TRIED)
+    rows = evenly(np.arange(len(points)), MANY)
     squares, _ = _nearest(points[rows], points, rows)
     return _typical(squares[:, : max(1, squares.shape[1] // 10)])
 
 
-def _even(rows: Array, count: int) -> Array:
-    """Return at most so many of some rows, evenly spaced."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))]
-
-
 def _cells(Y: Array, labels: Array, counts: Array) -> tuple[Array, Array, Array]:
     """Return voters, their classes and their weights: the samples, or the means of cells where there are more."""
-    if len(Y) <= MOST:
+    if len(Y) <= VOTERS:
         return Y, labels, np.ones(len(Y))
     points, classes, sizes = [], [], []
     rows = drawn(labels, len(Y))
     for c in np.flatnonzero(counts):
         members, centres = Y[labels == c], Y[rows[labels[rows] == c]]
         cell = np.concatenate(
-            [_squares(members[some], centres).argmin(axis=1) for some in gen_batches(len(members), _TRIED)]
+            [_squares(members[some], centres).argmin(axis=1) for some in gen_batches(len(members), MANY)]
         )
         size = np.bincount(cell, minlength=len(centres))
         points.append(_means(members, cell, size)[size > 0])
@@ -263,7 +252,7 @@ def _cells(Y: Array, labels: Array, counts: Array) -> tuple[Array, Array, Array]
 def _posterior(exponents: Array, shares: Array) -> Array:
     """Return n_c exp(−exponent) (n, c), in shares."""
     weights = shares * np.exp(-exponents)
-    return (1 - _ROUNDING) * weights / weights.sum(axis=1, keepdims=True) + _ROUNDING * shares
+    return (1 - UNIFORM) * weights / weights.sum(axis=1, keepdims=True) + UNIFORM * shares
 
 
 def _typical(squares: Array) -> float:
@@ -299,7 +288,7 @@ def _squares(Y: Array, points: Array, table: tuple[Array, Array] | None = None) 
 
 
 def _nearest(
-    Y: Array, points: Array, own: Array | None, table: tuple[Array, Array] | None = None, count: int = _NEAREST
+    Y: Array, points: Array, own: Array | None, table: tuple[Array, Array] | None = None, count: int = NEAREST
 ) -> tuple[Array, Array]:
     """Return squared distances (n, k) to the nearest points, in rising order, and which these are."""
     squares = _squares(Y, points, table)

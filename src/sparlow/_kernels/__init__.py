@@ -9,8 +9,10 @@ after a change of ``algebra.py``, ``screening.py``, ``lanes.py``, ``path.py`` or
 touch the files that use it.
 """
 
+from .algebra import FAR
 from .bags import (
     add_to_words,
+    describe,
     fisher_sums,
     intersections,
     local_weights,
@@ -19,23 +21,28 @@ from .bags import (
     pool_sum,
     posteriors,
     signed_roots,
+    smooth,
 )
-from .coding import encode_chunk
-from .descriptors import describe, smooth
+from .compilation import compile_scalar, map_scalar, wright_omega
 from .dictionaries import accumulate, pursue_chunk, update_atoms, update_block
-from .general import ADD_LIMIT
+from .general import encode_chunk
 from .lanes import aligned, padded
 from .neighbours import judge, keep_nearest, squared_distances
-from .pooling import pool_codes, pull_codes, pull_features, root_and_scale
-from .projection import form_values, project, shrink
+from .pooling import (
+    add_diagonal_form,
+    add_graph_form,
+    form_values,
+    pool_codes,
+    project,
+    pull_codes,
+    pull_features,
+    root_and_scale,
+    shrink,
+)
 from .pullback import factored_entries, residual_products, solve_supports, transposed_products
-from .scalars import compile_scalar, map_scalar, wright_omega
 from .scattering import LANES, scatter
-from .screening import FAR
-from .structure import add_diagonal_form, add_graph_form
 
 __all__ = [
-    "ADD_LIMIT",
     "FAR",
     "LANES",
     "accumulate",

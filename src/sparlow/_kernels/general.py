@@ -6,10 +6,11 @@ zⱼ ∈ [lowⱼ, highⱼ] = ∂g(0) where φⱼ = 0.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from .algebra import PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, solve_factored
+from .algebra import FAR, FAR_SINGLE, PIVOT, PIVOT_SINGLE, dot, euclidean, extend_factor, screen, select, solve_factored
 from .compilation import ZERO, borrowed, kernel, part
 from .lanes import aligned, padded
 from .newton import (
@@ -27,16 +28,7 @@ from .newton import (
     TRIAL,
     solve_working_set,
 )  # fmt: skip
-from .screening import FAR, FAR_SINGLE, screen, select
-
-ADD_LIMIT = 8  # at most max(ADD_LIMIT, support / 2) atoms join the working set at a time
-_ROUNDS = 1000  # additions to the working set, before a sample is given up, as it is …
-_FAILURES = 10  # … when so many working sets were not solved
-_ROUGH = 0.03  # share of the largest violation that a working set is solved to while atoms join
-_FINE = 1e-3  # share of the tolerance that working sets are solved to, so that supports do not depend on the way …
-_FINEST = 1e-12  # … and share of ‖x‖, so that codes that are rounded do not
-_DIGITS = 256  # what a code is rounded to before it is solved for once more
-
+from .quadratic import LONG, encode_quadratic
 
 # ── the working set ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,7 +60,7 @@ def _load(ints, work, w, n_new, x, D, G, gram):
 def _rounded(code):
     """Round a code to few digits, so that nearly equal ones become equal."""
     mantissa, exponent = math.frexp(code)
-    return math.ldexp(round(mantissa * _DIGITS) / _DIGITS, exponent)
+    return math.ldexp(round(mantissa * 256) / 256, exponent)
 
 
 @part
@@ -175,7 +167,8 @@ def encode_samples_generally(
         x = X[i]
         norm = euclidean(x)
         goal = tol * norm if norm > 0 else tol
-        fine = min(goal, max(min(_FINE * goal, _FINEST * norm), 0.1 * _FINEST * norm))
+        # fine enough that supports do not depend on the way, nor rounded codes on rounding
+        fine = min(goal, max(min(1e-3 * goal, 1e-12 * norm), 0.1 * 1e-12 * norm))
         w = n_kept = n_new = ZERO
         for s in range(start_indptr[i], start_indptr[i + 1]):
             atoms[n_new] = start_indices[s]
@@ -183,7 +176,7 @@ def encode_samples_generally(
             n_new += 1
         gap = 0.0
         complete, settled, failures, enough = False, False, 0, fine
-        for turn in range(_ROUNDS):
+        for turn in range(1000):  # beyond them the sample is given up, as it is
             if turn > 0 or n_new == 0:
                 mass, k = 0.0, 0
                 for a in range(w):
@@ -206,7 +199,7 @@ def encode_samples_generally(
                     limit = max(add_limit, k // 2)
                     n_new = min(r - w, select(z, worst, margin, limit, candidates, violations))
                     if w + n_new < r:
-                        enough = max(fine, _ROUGH * (worst - margin))
+                        enough = max(fine, 0.03 * (worst - margin))  # working sets are solved roughly while atoms join
                     for s in range(n_new):
                         atoms[w + s] = candidates[s]
                         codes[w + s] = 0
@@ -219,7 +212,7 @@ def encode_samples_generally(
                 value, derivative, curvature, minimiser, parameters, max(goal, enough), enough, floor, norm * norm,
             )  # fmt: skip
             failures += gap > max(goal, enough)
-            if failures == _FAILURES:
+            if failures == 10:
                 break
         if complete and gap <= goal and quadratic:
             _settle(work, ints, gram, factor, w, low, high, curvature, parameters, floor)
@@ -266,3 +259,62 @@ def encode_general(
             counts, indices, data, gaps, nnz,
         )  # fmt: skip
     return counts, indices[:nnz].copy(), data[:nnz].copy(), gaps
+
+
+def encode_chunk(X, C, D, G, G_screen, low, high, *prior_and_start):
+    """Compute the codes of a few samples, exact to ``tol`` · ‖x‖; arguments and results as of :func:`encode_general`.
+
+    After ``parameters`` comes ``constant``. Where the prior is quadratic on either side of zero it holds the curvatures
+    g″ per atom, and :func:`encode_quadratic` finds the codes. What it leaves is found by the general method, and handed
+    back to it where supports are short, so that which of the two computes the codes depends on nothing but their
+    number. Otherwise ``constant`` is None.
+    """
+    *functions, constant, start_indptr, start_indices, start_data, tol, add_limit = prior_and_start
+    dictionary: Any = (D, G, G_screen, low, high)
+    start: Any = (start_indptr, start_indices, start_data)
+    rest: Any = (*dictionary, *functions, *start, tol, add_limit)
+    if constant is None:
+        return encode_general(X, C, *rest)
+    rest = (*dictionary, constant, *start)
+    coded = encode_quadratic(X, C, *rest)
+    left = np.flatnonzero(np.isinf(coded[3]))
+    if len(left) == 0:
+        return coded
+    X, C = _frozen(X[left], C[left])
+    rest = (*dictionary, *functions, *_as_start(_rows(coded, left)), tol, add_limit, True)
+    general = encode_general(X, C, *rest)
+    short = np.flatnonzero(general[0] <= LONG)
+    X, C = _frozen(X[short], C[short])
+    rest = (*dictionary, constant, *_as_start(_rows(general, short)))
+    again = encode_quadratic(X, C, *rest)
+    better = np.isfinite(again[3])
+    return _replaced(coded, left, _replaced(general, short[better], _rows(again, np.flatnonzero(better))))
+
+
+def _frozen(*arrays):
+    """Return new arrays, read-only as those are that kernels are compiled for."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+def _as_start(coded):
+    """Return what a kernel returned as codes to start another from."""
+    counts, indices, data, _ = coded
+    return _frozen(np.concatenate([[0], np.cumsum(counts)]), indices, data)
+
+
+def _rows(coded, rows):
+    """Return some samples of what a kernel returned."""
+    counts, indices, data, gaps = coded
+    ends = np.cumsum(counts)
+    lengths = counts[rows]
+    entries = np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+    return lengths, indices[entries], data[entries], gaps[rows]
+
+
+def _replaced(coded, rows, others):
+    """Replace some samples of what a kernel returned by those of another call."""
+    source = np.arange(len(coded[0]))
+    source[rows] = len(source) + np.arange(len(rows))
+    return _rows(tuple(np.concatenate(pair) for pair in zip(coded, others, strict=True)), source)

@@ -4,8 +4,6 @@ import numpy as np
 
 from .compilation import kernel, part
 
-STRIDE = 16  # products that are looked at together: most hold no candidate
-
 
 @kernel
 def keep_nearest(products, first_row, first_column, both, row_terms, terms, row_labels, labels, same, other):
@@ -32,8 +30,8 @@ def keep_nearest(products, first_row, first_column, both, row_terms, terms, row_
 def _scan(products, start, stop, row, first_column, both, row_term, terms, lists):
     """Add the candidates from ``start`` to ``stop`` of one row of products."""
     limits, two = lists[3], np.float32(2)
-    for low in range(start, stop, STRIDE):
-        high = min(low + STRIDE, stop)
+    for low in range(start, stop, 16):  # most strides hold no candidate
+        high = min(low + 16, stop)
         own = other = np.float32(np.inf)
         for j in range(low, high):
             bound = row_term + terms[j] - two * products[j]

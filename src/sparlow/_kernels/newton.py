@@ -8,6 +8,7 @@ import math
 from .algebra import (
     DEPENDENT,
     DEPENDENT_SINGLE,
+    FAR,
     PIVOT,
     extend_factor,
     shrink_factor,
@@ -16,7 +17,6 @@ from .algebra import (
 )
 from .compilation import ZERO, part
 from .lanes import row
-from .screening import FAR
 
 # Rows of the work array of one sample; the index is the position in the working set (or in the support).
 CODE, CORR, RESID, SLOPE, TRIAL, TRIAL_RESID, TRIAL_SLOPE, STEP, CURV, KEPT_CURV, STIFFNESS = range(11)
@@ -25,12 +25,6 @@ REST, SCALED, WAY, SUM = range(11, 15)  # of conjugate directions
 ATOM, LOADED, SUPPORT, KEPT, CANDIDATE, MARK = range(6)
 
 _STIFF = 10.0  # curvature g″ from which an atom is not factored: K is nearly diagonal there
-_DRIFT = 0.2  # share by which a curvature may have changed since it was factored
-_CONJUGATE = 60  # conjugate directions for a step with such atoms
-_NEWTON = 100  # rounds within a working set, and …
-_STEPS = 4  # … so many Newton steps for each of its atoms, before a sample is given up, as it is
-_PATIENCE = 5  # rounds after which a coarser tolerance will do
-_TRUSTED = 1e6  # an objective whose terms are larger than ‖x‖² by this is rounding error
 
 _MINIMISED, _SIGN_CHANGED, _REFUSED = range(3)  # outcomes of a Newton step
 
@@ -157,7 +151,8 @@ def _order_support(work, ints, factor, n_kept, w, curvature, parameters):
     gone, same = 0, True
     for s in range(n_kept):
         a = kept[s]
-        stays[s] = marks[a] != 0 and abs(stiffness[a] - kept_curv[s]) <= _DRIFT * kept_curv[s]
+        # a factor bears curvatures that changed by a fifth
+        stays[s] = marks[a] != 0 and abs(stiffness[a] - kept_curv[s]) <= 0.2 * kept_curv[s]
         gone += 1 - stays[s]
         same = same and stiffness[a] == kept_curv[s]
     if gone > 0:
@@ -214,7 +209,7 @@ def _solve_conjugate(work, ints, gram, factor, k, last, w, accuracy):
         rest[s], way[s], sums[s] = step[s], 0.0, 0.0
     size = first = _precondition(work, ints, gram, factor, k, last)
     ratio = 0.0
-    for _ in range(_CONJUGATE):
+    for _ in range(60):  # conjugate directions
         for s in range(last):
             way[s] = scaled[s] + ratio * way[s]
             spread[support[s]] = way[s]
@@ -329,7 +324,7 @@ def _newton_step(
                 return _SIGN_CHANGED, n_kept
             return _MINIMISED, n_kept
     start, mass = _objective(codes, corr, resid, atoms, w, value, parameters)
-    most = _TRUSTED * (energy + mass)
+    most = 1e6 * (energy + mass)  # an objective of larger terms than that is rounding error
     for attempt in range(12):
         reached, mass = _objective(trial, corr, trial_resid, atoms, w, value, parameters)
         if reached < start and mass <= most:
@@ -363,8 +358,8 @@ def solve_working_set(
     atoms, codes, resid = ints[ATOM], work[CODE], work[RESID]
     residual_correlations(codes, work[CORR], gram, w, resid)
     gap, outcome = 0.0, _MINIMISED
-    left_over = _STEPS * (w + 10)
-    for turn in range(_NEWTON):
+    left_over = 4 * (w + 10)  # Newton steps, beyond which the sample is given up, as it is
+    for turn in range(100):  # rounds within a working set
         everything = outcome == _REFUSED
         changed = _sweep(work, atoms, gram, w, low, high, minimiser, parameters, outcome != _MINIMISED, everything)
         if turn == 0 and changed:
@@ -383,7 +378,7 @@ def solve_working_set(
         if outcome == _REFUSED:
             n_kept = ZERO
         gap = _gap(work, atoms, w, low, high)
-        enough = goal if turn >= _PATIENCE else tol
+        enough = goal if turn >= 5 else tol  # a coarser tolerance will do in the end
         if gap <= enough or left_over <= 0:  # once more without what steps have added to the rounding errors of z
             residual_correlations(codes, work[CORR], gram, w, resid)
             gap = _gap(work, atoms, w, low, high)

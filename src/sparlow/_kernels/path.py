@@ -17,7 +17,6 @@ MEMBER, COLUMN, ROW, ORDER = range(4)
 Z, LOW, HIGH = range(3)
 
 DEPENDENT = 1e-5  # an atom that others explain but for a smaller share is left to the general method
-_STEPS = 6  # steps for each atom at hand, before a sample is left to the general method
 
 
 @part
@@ -152,7 +151,7 @@ def walk(
     """
     z, codes, row_of = row(near, Z), row(work, CODE), row(ints, ROW)
     none, mask = z.dtype.type(0), places(w)
-    for _ in range(_STEPS * (w + 10)):
+    for _ in range(6 * (w + 10)):  # beyond so many steps the sample is left to the general method
         place = largest_violation(z, row(near, LOW), row(near, HIGH), none, w, mask)
         if place < 0:
             return k, True

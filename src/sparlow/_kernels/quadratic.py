@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .algebra import euclidean
+from .algebra import FAR, FAR_SINGLE, euclidean
 from .compilation import ZERO, borrowed, kernel, part
 from .lanes import (
     add_multiple,
@@ -62,18 +62,9 @@ from .path import (
     take_place,
     walk,
 )  # fmt: skip
-from .screening import FAR, FAR_SINGLE
 
 LONG = 126  # supports of more atoms are left to the general method
-_ROOM = 128  # atoms at hand, where these are not all; more than LONG
 _PIVOT = 1e-10  # a support with a smaller pivot is left to the general method
-_TIE = 1e-13  # violations below this share of ‖x‖ are rounding error: the atom is on the edge of ∂g(0)
-_ROUNDS = 30  # screenings of all atoms, and …
-_HALVINGS = 30  # … shares tried to have few enough atoms at hand, before a sample is left, and …
-_FUTILE = 16  # … samples left, and more than a third of all: the rest of a chunk is left, too
-_GUESSES = 3  # times that atoms which violate optimality join a start at once, before a path leads to them
-_WHOLE = 256  # of so many atoms all are at hand
-_SHARE = 0.2  # atoms are at hand when they violate optimality by this share of the largest violation
 
 
 # ── the codes of a support ──────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +236,7 @@ def _enter(work, ints, D, x, low, high, curv, z, found, n_found, k):
 def _find(z, r, margin, largest, share, found, limit):
     """Find the atoms that violate optimality by this share of the largest or more, fewer if they are too many."""
     n = 0
-    for _ in range(_HALVINGS):
+    for _ in range(30):  # shares tried to have few enough atoms at hand
         n, cut = 0, z.dtype.type(share * largest)
         for j in range(r):
             above, below = z[Z, j] - z[HIGH, j], z[LOW, j] - z[Z, j]
@@ -315,7 +306,7 @@ def encode_samples(
     unit = 6e-8 if C.itemsize == 4 else 1.2e-16
     rounding = 6e-8 if X.itemsize == 4 else 1.2e-16
     room = rows.shape[0]
-    whole = r <= _WHOLE
+    whole = r <= 256  # of few atoms all are at hand
     number, mask = C.dtype.type, places(width)
     for j in range(width):
         z[LOW, j], z[HIGH, j] = (max(low[j], -far), min(high[j], far)) if j < r else (-far, far)
@@ -326,7 +317,7 @@ def encode_samples(
         norm, c = euclidean(row(X, i)), row(C, i)
         for t in range(m):
             sample[t] = X[i, t]
-        tie = _TIE * norm
+        tie = 1e-13 * norm  # smaller violations are rounding error: the atom is on the edge of ∂g(0)
         first, last = start_indptr[i], start_indptr[i + 1]
         skipped = futile or last - first > longest
         k = (
@@ -335,9 +326,10 @@ def encode_samples(
             else _load_start(work, ints, D, sample, low, high, curv, start_indices, start_data, first, last)
         )
         solved = inverted = repeated = False
-        restarts, guesses = 0, 0 if skipped or k == 0 else _GUESSES
+        # violating atoms join a start at once thrice, before a path leads to them
+        restarts, guesses = 0, 0 if skipped or k == 0 else 3
         mass, floor = 0.0, _PIVOT
-        for _ in range(0 if skipped else _ROUNDS):
+        for _ in range(0 if skipped else 30):  # screenings of all atoms, beyond which the sample is left
             regular, left = True, -1
             while k > 0 and regular and left != k:
                 k, inverted = left if left >= 0 else k, inverted and left < 0
@@ -365,7 +357,8 @@ def encode_samples(
             solved, clear, n_found, n_tied = worst < 0, largest > 3 * margin, 0, 0
             guess = clear and guesses > 0 and not solved
             if not (solved or (clear and whole and not guess)):
-                n_found = _find(z, r, number(margin), largest, _SHARE if clear else 0.0, found, room - k - 1)
+                # atoms are at hand when they violate optimality by a fifth of the largest violation
+                n_found = _find(z, r, number(margin), largest, 0.2 if clear else 0.0, found, room - k - 1)
                 if n_found >= room - k:
                     _unmark(z, ints, low, high, k, far)
                     break
@@ -417,7 +410,7 @@ def encode_samples(
         nnz += counts[i]
         gaps[i] = rounding * (1 + mass / norm if norm > 0 else 1) if solved else np.inf
         n_left += not solved
-        futile = n_left > _FUTILE and 3 * n_left > i + 1
+        futile = n_left > 16 and 3 * n_left > i + 1  # more than a third is left: the rest of the chunk is left, too
     return nnz
 
 
@@ -431,7 +424,7 @@ def encode_quadratic(X, C, D, G, G_screen, low, high, curv, start_indptr, start_
     Returns the number of codes per sample, their atoms and values, and the optimality gap per sample, which is
     infinite where the sample is left to the general method; what is stored for it is a start.
     """
-    room = min(len(D), _ROOM) + 1
+    room = min(len(D), 128) + 1  # of atoms at hand, more than LONG
     shapes = len(D), C.shape[1], X.shape[1], C.dtype, X.dtype
     if _own.shapes != shapes:
         _own.shapes, _own.arrays = shapes, _work_arrays(room, *shapes)

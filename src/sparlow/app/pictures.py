@@ -17,10 +17,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from ..checks import warn
 from ..images import Network, pyramid_features
 from ..images.pipelines import PATCHES
 from ..images.reading import SUFFIXES, UnreadableImageError, decoded, find_pictures, is_picture, resized
-from ..messages import warn
 from ..parallel import Threads
 from .dataset import DataError, Dataset, Picture, ReadOptions, readable
 

@@ -14,11 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks import FLOATS, Array, validate_data
+from ..constants import PASSES
 from ..dictionaries import check_samples, class_union, distinct_rows, ksvd, samples, unit_samples
 from ..labels import UNLABELLED, refuse_mixture
 from ..parallel import one_blas_thread
-
-_FIRST_ITERATIONS = 5  # of K-SVD, for a dictionary that is learned further
 
 COMMON: dict[str, list[Any]] = {
     "n_atoms": [Interval(Integral, 1, None, closed="left"), None],
@@ -162,7 +161,7 @@ def first_dictionary(
 
     def learn(X: Array, n_atoms: int, random_state: Any) -> Array:
         start = samples(X, n_atoms, random_state=random_state)
-        return ksvd(X, n_atoms, start=start, n_iter=_FIRST_ITERATIONS)
+        return ksvd(X, n_atoms, start=start, n_iter=PASSES)
 
     return class_union(X, labels, n_atoms, learn, random_state=random_state, n_jobs=n_jobs)
 

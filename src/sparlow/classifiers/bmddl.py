@@ -14,14 +14,12 @@ from sklearn.utils._param_validation import Interval
 
 from ..checks import Array
 from ..coding import encode, pullback
+from ..constants import BMDDL_NEIGHBOURS
 from ..graphs import neighbours
 from ..priors import ElasticNet
 from .base import COMMON, DictionaryClassifier, atoms_for, class_means, first_dictionary, one_hot, ridge
 from .tddl import moved_atoms, tangent
 
-_NEIGHBOURS = 5
-_HALVINGS = 6
-_FIRST_STEP = 0.1  # how far the atom moves that moves most
 _LEAST_WEIGHT = 1e-6  # of the means, so that codes are unique
 
 
@@ -160,7 +158,7 @@ class Bilevel:
         longest = float(np.linalg.norm(along, axis=1).max())
         if not longest > 0:
             return None
-        for _ in range(_HALVINGS):
+        for _ in range(6):
             new = self.level(moved_atoms(at.D, along, at.D.dtype.type(step / longest)), at)
             if new.cost < at.cost:
                 return new, step
@@ -270,7 +268,7 @@ class BMDDL(DictionaryClassifier):
         D, _ = first_dictionary(X, labels, n_atoms, rng, self.n_jobs)
         problem = Bilevel(X, labels, H, self.alpha, self.beta, self.ridge, self.n_means, self.n_jobs)
         at = problem.level(D)
-        costs, step = [at.cost], _FIRST_STEP
+        costs, step = [at.cost], 0.1  # how far the atom moves that moves most
         for iteration in range(self.max_iter):
             found = problem.lower(at, problem.gradient(at), step)
             if found is None:
@@ -283,7 +281,7 @@ class BMDDL(DictionaryClassifier):
         self.costs_, self.n_iter_ = np.array(costs), max(1, len(costs) - 1)
 
     def _scores(self, X: Array) -> Array:
-        k = min(_NEIGHBOURS, len(self.samples_))
+        k = min(BMDDL_NEIGHBOURS, len(self.samples_))
         _, nearest = neighbours(self.samples_, k, X, self.n_jobs)
         average = sp.csr_array((np.full(nearest.size, 1 / k), nearest.ravel(), np.arange(0, nearest.size + 1, k)))
         average.resize(len(X), len(self.samples_))

@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..checks import Array
+from ..checks import Array, warn
 from ..graphs import affinities, laplacian, neighbours
 from ..labels import is_labelled, known_rows
-from ..messages import warn
 from .base import COMMON, DictionaryClassifier, one_hot
 
 

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..checks import Array
 from ..coding import Coder, encode
+from ..constants import LEARNING_TOL, TDDL_FASTER
 from ..derivative import factored_entries
 from ..dictionaries import class_union, online, unit_samples
 from ..dictionaries.atoms import unit_rows
@@ -24,9 +25,6 @@ from ..priors import ElasticNet
 from ..stochastic import Adam
 from ..views import Views
 from .base import COMMON, DictionaryClassifier, atoms_for, one_hot
-
-_FASTER = 10.0  # the rate of W and b relative to that of D
-_TOL = 1e-4  # the optimality gap of codes while learning
 
 
 class Loss(NamedTuple):
@@ -85,7 +83,7 @@ class Adaptive:
         rate = D.dtype.type(self.rho * (1 + np.cos(np.pi * self.t / self.n_steps)) / 2)
         self.t += 1
         of_atoms, of_weights, of_bias = (rate * average.direction for average in self.averages)
-        fast = D.dtype.type(_FASTER)
+        fast = D.dtype.type(TDDL_FASTER)
         return unit_rows(D - of_atoms), Linear(linear.W - fast * of_weights, linear.b - fast * of_bias)
 
 
@@ -281,8 +279,8 @@ class TDDL(DictionaryClassifier):
     def _descend(self, X: Array, T: Array, D: Array, rng: Any) -> tuple[Array, Linear, Array]:
         """Return dictionary, classifier and the mean objective of each pass."""
         loss, prior = LOSSES[self.loss], self._prior()
-        linear = best_linear(encode(X, D, prior, tol=_TOL, n_jobs=self.n_jobs), T, loss, self.nu)
-        solver, coder, costs = self._solver(len(X)), Coder(D, prior, tol=_TOL, n_jobs=self.n_jobs), []
+        linear = best_linear(encode(X, D, prior, tol=LEARNING_TOL, n_jobs=self.n_jobs), T, loss, self.nu)
+        solver, coder, costs = self._solver(len(X)), Coder(D, prior, tol=LEARNING_TOL, n_jobs=self.n_jobs), []
         for iteration in range(self.max_iter):
             total = 0.0
             for rows, batch in self._batches(X, rng):
@@ -358,7 +356,7 @@ def moved_atoms(D: Array, slope: Array, rate: float) -> Array:
     return unit_rows(D - rate * tangent(D, slope))
 
 
-def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: int = 200) -> Linear:
+def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float) -> Linear:
     """Return the W and b of the smallest mean loss plus (ν/2)‖W‖² for these codes, by L-BFGS."""
     (n, r), c = codes.shape, T.shape[1]
     codes = codes.astype(np.float64)
@@ -370,6 +368,6 @@ def best_linear(codes: sp.csr_array, T: Array, loss: Loss, nu: float, max_iter: 
         value = float(np.mean(loss.values(scores, T))) + nu / 2 * float(np.sum(linear.W**2))
         return value, np.concatenate([(codes.T @ slopes + nu * linear.W).ravel(), slopes.sum(axis=0)])
 
-    flat = minimize(cost, np.zeros((r + 1) * c), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}).x
+    flat = minimize(cost, np.zeros((r + 1) * c), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
     flat = flat.astype(T.dtype)
     return Linear(flat[: r * c].reshape(r, c), flat[r * c :])

@@ -21,8 +21,7 @@ method (Φ = X), the sequential one (codes of a fixed dictionary) and the joint 
 
 import functools
 
-from .base import Criterion
-from .quotient import Quotient, Value
+from .base import Criterion, Quotient, Value
 from .semisupervised import SDA, SLAP, SMVR
 from .supervised import LDA, MFA, MVR
 from .unsupervised import LAP, LLE, PCA

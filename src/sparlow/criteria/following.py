@@ -15,14 +15,12 @@ from sklearn.utils import gen_batches
 
 from .. import graphs
 from ..checks import Array
+from ..constants import HEAVIEST, SHARPER
 from ..graphs import Structure
 from ..labels import n_classes
-from .quotient import Quotient
+from .base import Quotient
 
-_HEAVIEST = 10.0  # weight of the closest pair over that of the farthest: more, and one pair would rule the projection
 _EDGES = 1 << 16  # edges that are measured at once
-_SHARPER = 1.5  # power of shares: spreading mixes classes, and plain shares are less sure than they are right
-_LEAST = 1e-12  # the smallest share of the largest pair distance that counts when pairs are balanced
 
 
 def class_balance(
@@ -39,8 +37,8 @@ def edge_balance(labels: Array, graph: sp.csr_array, power: float) -> Callable[[
 
 def pair_weights(squares: Array, power: float) -> Array:
     """Return (d_max²/d²)^power for squared distances d², the heaviest at most ten times the lightest."""
-    squares = np.maximum(squares, _LEAST * squares.max() + np.finfo(float).tiny)
-    return np.minimum((squares.max() / squares) ** power, _HEAVIEST)
+    squares = np.maximum(squares, 1e-12 * squares.max() + np.finfo(float).tiny)  # closer pairs count as so far apart
+    return np.minimum((squares.max() / squares) ** power, HEAVIEST)
 
 
 def balanced_classes(Y: Array, labels: Array, power: float, sample_weight: Array | None) -> Structure:
@@ -118,7 +116,7 @@ def most_certain(memberships: Array, y: Array, share: float) -> Array:
 
 def sharpened(memberships: Array, y: Array) -> Array:
     """Return memberships (n, c) as shares: those of labelled samples are certain, the others raised to a power."""
-    shares = memberships**_SHARPER
+    shares = memberships**SHARPER
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     shares[y >= 0] = np.eye(shares.shape[1])[y[y >= 0]]
     return np.asarray(shares, np.float32)

@@ -12,14 +12,12 @@ import scipy.sparse as sp
 
 from .. import graphs
 from ..checks import Array
+from ..constants import FEWEST_NEIGHBOURS, MOST_NEIGHBOURS
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .base import Criterion, count, neighbourhood, weight
+from .base import Criterion, Quotient, count, neighbourhood, weight
 from .following import class_balance, propagated
-from .quotient import Quotient
 from .supervised import Discriminant, Margin, Regression, regression
-
-_LEAST, _MOST = 3, 10  # neighbours
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,9 @@ class FewLabels(Criterion):
 
 def _usual_k(n: int, y: Array) -> int:
     """Return a fifth of the samples per class, from three to ten: more neighbours would join most of a small set."""
-    return min(_MOST, max(_LEAST, n // (5 * max(1, n_classes(y))))) if are_classes(y) else _MOST
+    if not are_classes(y):
+        return MOST_NEIGHBOURS
+    return min(MOST_NEIGHBOURS, max(FEWEST_NEIGHBOURS, n // (5 * max(1, n_classes(y)))))
 
 
 def _smoothness(weight: float, y: Array, graph: sp.csr_array) -> Structure:

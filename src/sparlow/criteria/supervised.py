@@ -12,14 +12,11 @@ import scipy.sparse as sp
 
 from .. import graphs
 from ..checks import Array
+from ..constants import MFA_EDGES, TARGETS
 from ..graphs import Structure
 from ..labels import are_classes, are_known, n_classes
-from .base import Criterion, count, weight
+from .base import Criterion, Quotient, count, weight
 from .following import class_balance, edge_balance
-from .quotient import Quotient
-
-_TARGETS = 1000.0  # μ₂ where the targets are not classes
-_EDGES = 1_500_000  # edges of the graph within classes that MFA aims at by default
 
 
 def _are_class_weights(value: Any) -> bool:
@@ -102,7 +99,7 @@ class Margin(Criterion):
 
     def class_graphs(self, X: Any, y: Array, n_jobs: int | None) -> tuple[sp.csr_array, sp.csr_array]:
         """Return the edges within and between classes; by default their number depends on the labelled samples."""
-        usual = min(200, max(10, _EDGES // int(np.sum(y >= 0))))
+        usual = min(200, max(10, MFA_EDGES // int(np.sum(y >= 0))))
         within = usual if self.k_within is None else self.k_within
         between = 2 * usual if self.k_between is None else self.k_between
         return graphs.class_neighbours(X, y, within, between, n_jobs)
@@ -142,7 +139,7 @@ class Regression(Criterion):
 
     def usual_proximity(self, y: Array | None) -> float:
         """Return a large weight for real targets: each gives one direction, and free atoms would fit their noise."""
-        return self.proximity if y is None or are_classes(y) else _TARGETS
+        return self.proximity if y is None or are_classes(y) else TARGETS
 
     def usual_components(self, n_features: int, y: Array | None) -> int:
         assert y is not None

@@ -11,8 +11,7 @@ import numpy as np
 from .. import graphs
 from ..checks import Array
 from ..graphs import Structure
-from .base import Criterion, count, neighbourhood, weight
-from .quotient import Quotient
+from .base import Criterion, Quotient, count, neighbourhood, weight
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from ..checks import FLOATS, Array, check_array, check_count
+from ..constants import ALIKE
 
 Callback = Callable[[int, Array, float], Any]
 """``callback(iteration, dictionary, cost)`` after each iteration; it stops the learner by returning True."""
-
-ALIKE = 0.99  # atoms with a cosine of larger magnitude count as duplicates
 
 
 def samples(X: ArrayLike | sp.sparray | sp.spmatrix, n_atoms: int, *, random_state: Any = None) -> Array:

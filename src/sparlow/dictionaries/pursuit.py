@@ -19,13 +19,11 @@ from sklearn.utils.extmath import row_norms
 from .. import _kernels
 from ..checks import Array, check_count
 from ..coders import DictionaryCoder
+from ..constants import HEAD_START, LITTLE, ONLINE_FORGETTING
 from ..parallel import Threads, chunks, frozen
 from ..priors import ElasticNet
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
-from .streams import FORGETTING, Passes, Sums, batch_size_for
-
-_HEAD_START = 2  # passes of the online method
-_LITTLE = 0.2  # an atom with less than this share of the mean number of users is replaced
+from .streams import Passes, Sums, batch_size_for
 
 
 def ksvd(
@@ -94,7 +92,7 @@ def ksvd(
     k = _nonzeros(n_nonzero, D)
     if start is None:
         D = _head_start(X, D, rng, n_jobs, positive)
-    fewest = _LITTLE * X.shape[0] * k / len(D)
+    fewest = LITTLE * X.shape[0] * k / len(D)
     with Threads(n_jobs) as threads:
         for iteration in range(1, n_iter + 1):
             codes = pursue(X, D, k, threads, positive)
@@ -267,7 +265,7 @@ def _head_start(X: Any, D: Array, rng: np.random.RandomState, n_jobs: int | None
     norms = row_norms(X)
     prior = ElasticNet(0.1 * float(np.median(norms[norms > 0])), 1e-3, positive)
     size = batch_size_for(X.shape[0])
-    return Passes(X, D, prior, _HEAD_START, size, rng, n_jobs).learn(Sums.zero(D, FORGETTING), None)
+    return Passes(X, D, prior, HEAD_START, size, rng, n_jobs).learn(Sums.zero(D, ONLINE_FORGETTING), None)
 
 
 def residual_of(X: Any, D: Array, codes: sp.csr_array, threads: Threads) -> Array:

@@ -18,15 +18,12 @@ from sklearn.utils import check_random_state
 from .. import _kernels
 from ..checks import Array, check_count
 from ..coding import Coder, encode
+from ..constants import DEAD, LEARNING_TOL, ONLINE_FORGETTING
 from ..parallel import Threads, frozen
 from ..priors import Prior
 from .atoms import Callback, check_samples, dense_rows, first_atoms, renew
 
-FORGETTING = 3.0  # of online learning
-_TOL = 1e-4  # the optimality gap of codes while learning
-_UNUSED = 1e-6  # an atom whose codes have less than this share of the mean energy is dead
 _BLOCK = 32  # atoms updated between two products with all atoms
-_LEAP = 1e6  # a least-squares step so long, or a variance so large, is of rounding errors
 
 
 def online(
@@ -36,7 +33,7 @@ def online(
     *,
     n_iter: int = 10,
     batch_size: int | None = None,
-    forgetting: float = FORGETTING,
+    forgetting: float = ONLINE_FORGETTING,
     start: ArrayLike | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -130,17 +127,17 @@ def rls_dla(
     return stream.learn(Recursion.start(stream.D, forgetting, horizon * stream.n_batches), callback)
 
 
-def begin_online(X: Any, n_atoms: int, random_state: Any, forgetting: float = FORGETTING) -> tuple[Array, Sums]:
+def begin_online(X: Any, n_atoms: int, random_state: Any) -> tuple[Array, Sums]:
     """Return the atoms that a stream begins with, drawn from its first batch, and sums over nothing."""
     D = first_atoms(X, n_atoms, None, check_random_state(random_state)).astype(np.float64)
-    return D, Sums.zero(D, forgetting)
+    return D, Sums.zero(D, ONLINE_FORGETTING)
 
 
 def continue_online(D: Array, memory: Sums, X: Any, prior: Prior, n_jobs: int | None) -> Array:
     """Return the atoms after one more batch, which ``memory`` takes in."""
     D = D.copy()
     with Threads(1):
-        memory.update(D, X, encode(X, D.astype(X.dtype), prior, tol=_TOL, n_jobs=n_jobs))
+        memory.update(D, X, encode(X, D.astype(X.dtype), prior, tol=LEARNING_TOL, n_jobs=n_jobs))
     return D.astype(X.dtype)
 
 
@@ -186,7 +183,7 @@ class Passes:
         """Learn a dictionary batch by batch."""
         D = self.D.astype(np.float64)
         costs = np.empty(self.X.shape[0])
-        coder = Coder(self.D, self.prior, tol=_TOL, n_jobs=self.n_jobs)
+        coder = Coder(self.D, self.prior, tol=LEARNING_TOL, n_jobs=self.n_jobs)
         with Threads(1):  # holds BLAS to one thread also between the calls of encode
             for iteration in range(1, self.n_iter + 1):
                 energy = np.zeros(len(D))
@@ -196,7 +193,7 @@ class Passes:
                     costs[rows] = coder.costs(x, codes)
                     energy += np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
                     memory.update(D, x, codes)
-                fewest, worst = _UNUSED * float(energy.mean()), np.argsort(-costs, kind="stable")
+                fewest, worst = DEAD * float(energy.mean()), np.argsort(-costs, kind="stable")
                 memory.forget(renew(D, self.X, energy, fewest, worst, positive=self.prior.positive))
                 if callback is not None and callback(iteration, D.astype(self.D.dtype), float(costs.mean())) is True:
                     break
@@ -293,7 +290,7 @@ class Recursion:
         pull -= np.einsum("ij,ij->i", pull, D)[:, None] * D
         step = self.C @ pull
         norms = np.linalg.norm(D + step, axis=1)
-        step[~(norms < _LEAP)] = 0  # the step is tangent, so norms are at least 1
+        step[~(norms < 1e6)] = 0  # the step is tangent, so norms are at least 1
         D += step
         self._normalise(D)
 
@@ -319,7 +316,8 @@ class Recursion:
         """
         norms = np.linalg.norm(D, axis=1)
         D /= norms[:, None]
-        growth = np.maximum(1.0, np.diag(self.C) * self.trust / (norms**2 * _LEAP))
+        # a variance so large is of rounding errors
+        growth = np.maximum(1.0, np.diag(self.C) * self.trust / (norms**2 * 1e6))
         scale = 1 / (norms * np.sqrt(growth))
         self.C *= scale[:, None] * scale
 

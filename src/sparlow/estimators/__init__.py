@@ -1,7 +1,7 @@
 """The estimators of the library, with the manners of scikit-learn."""
 
-from .callbacks import OnStep
 from .dictionary_learner import DictionaryLearner
+from .epochs import OnStep
 from .sparlow import SparLow
 from .trace_quotient import TraceQuotient
 

@@ -8,32 +8,26 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 
 from ..checkpoints import Checkpoint, digest, digest_of_samples
+from ..checks import Array, warn
+from ..constants import DRAWN, FEW, FLAT, FOLDS, MANY, POOLED, TRIED, USUAL, WIDE, WORTH
 from ..criteria.base import bind_checked
 from ..dictionaries import distinct_rows
 from ..embedding import (
-    FEW,
-    FLAT,
     PAIRS,
-    POOLED,
-    USUAL,
-    WIDE,
-    WORTH,
     Embedding,
     Ratio,
     nearest_right,
     surely,
+    tried_counts,
 )
 from ..labels import Labels
-from ..messages import warn
 from ..parallel import Finishing
 from ..problem import check_codes
 from ..rows import Codes, Samples
 from ..solvers import EarlyStopping
-from ..spectrum import tried_counts
 from ..voting import Rule, best_rule
 from .learning import (
     Choice,
@@ -47,14 +41,6 @@ from .learning import (
     regress,
     transduced,
 )
-
-Array = NDArray[Any]
-
-_TRIAL = 3000  # labelled samples that choices are tried on
-_OF_EACH = 3  # of each class among them, where there are as many
-_MANY = 2000  # labelled samples from which on one part held out tells enough
-_DRAWS = 3  # parts that are held out of fewer
-_UNLABELLED = 20_000  # unlabelled samples beside those that choices are tried on
 
 
 def learn_model(
@@ -113,12 +99,12 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
     The gain of steps grows with the number of samples: a trial of some of these drops the steps only if the samples
     held out are surely worse after them.
     """
-    best, outcomes = _best(setup, trials, usual)
+    best, outcomes = best_choice(setup, trials, usual)
     if setup.stopping is not None and setup.max_iter > 0:
         for trial in trials:
             trial.choice = best
         moved = [trial.after_steps() for trial in trials]
-        end, after = _best(setup, moved, usual)
+        end, after = best_choice(setup, moved, usual)
         held_out = {"start": float(outcomes.mean()), "end": float(after.mean())}
         worse = surely(outcomes - after, 2.0) if trials[0].of_some else after.mean() <= outcomes.mean()
         if worse:
@@ -131,7 +117,7 @@ def _choose(setup: Setup, trials: list[Trial], usual: Choice) -> Choice:
     return dataclasses.replace(best, votes=trials[0].votes(best), by_count=by_count)
 
 
-def _best(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
+def best_choice(setup: Setup, trials: list[Trial], usual: Choice) -> tuple[Choice, Array]:
     """Return the choice with the best ridges at the dictionaries of the trials, and the outcomes with these.
 
     Ties go to the pair nearest to the usual one. Further columns must add a point, and more than chance.
@@ -217,7 +203,7 @@ class Trial:
                 warn(f"early_stopping is left out, and all steps up to max_iter={setup.max_iter} are made: {obstacle}.")
             return []
         count = int(np.sum(labels.known))  # type: ignore[arg-type]
-        draws = 1 if count >= _MANY or not setup.views.whole else _DRAWS
+        draws = 1 if count >= MANY or not setup.views.whole else FOLDS
         return [cls._drawn(setup, samples, labels, rng) for _ in range(draws)]
 
     @staticmethod
@@ -246,13 +232,11 @@ class Trial:
         fraction = (setup.stopping or EarlyStopping()).fraction
         rows = np.arange(len(samples))
         known: Any = labels.known
-        if (
-            known.sum() > _TRIAL and labels.groups is None
-        ):  # of each class as many as before, the unlabelled as they are
+        if known.sum() > TRIED and labels.groups is None:  # of each class as many as before, the unlabelled as they are
             others = np.flatnonzero(~known)
-            others = others if len(others) <= _UNLABELLED else rng.permutation(others)[:_UNLABELLED]
-            drawn = labels.held_out(len(samples), _TRIAL / known.sum(), rng)
-            rows = np.union1d(np.r_[drawn, labels.lacking(drawn, _OF_EACH, rng)], others)
+            others = others if len(others) <= DRAWN else rng.permutation(others)[:DRAWN]
+            drawn = labels.held_out(len(samples), TRIED / known.sum(), rng)
+            rows = np.union1d(np.r_[drawn, labels.lacking(drawn, FOLDS, rng)], others)
         part, part_labels = samples.take(rows), labels.take(rows)
         held = part_labels.held_out(len(part), fraction, rng)
         rest = np.setdiff1d(np.arange(len(part)), held)

@@ -16,13 +16,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Array, check_array, validate_data
+from ..checks import FLOATS, Array, check_array, validate_data
 from ..coding import encode
 from ..defaults import default_n_atoms, default_prior
 from ..dictionaries import LEARNERS, begin_online, check_samples, continue_online, distinct_rows, learn_dictionary
 from ..labels import is_labelled, refuse_mixture
 from ..priors import Prior
-from .base import FLOATS, NestedParameters, all_or_nothing
+from .base import NestedParameters, all_or_nothing
 
 
 def _streams(model: Any) -> bool:

@@ -1,8 +1,9 @@
-"""Epochs of small stochastic steps over samples, wherever these are: in memory, in files or on a cluster."""
+"""Epochs of small stochastic steps over samples, wherever these are; callbacks that follow them."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -12,22 +13,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from ..checkpoints import Checkpoint
+from ..checks import Array
 from ..coding import Coder
+from ..constants import LEARNING_TOL, SEEN
 from ..criteria import LDA, Quotient
 from ..dictionaries import unit_samples
 from ..dictionaries.atoms import unit_rows
 from ..labels import Labels
-from ..regularizers import coherence, proximity
+from ..problem import coherence, proximity
 from ..rows import Samples, code
 from ..stochastic import Batch, Learner, Moments, Pairs, State, Sums, of_targets, targets_of
-
-Array = NDArray[Any]
-
-SEEN = 200_000  # samples that steps are made with at most, where there are more than ``max_iter`` passes have
-_TOL = 1e-4  # the optimality gap of codes on the way
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ def learn_in_steps(
             found = []
             for some, weights in itertools.islice(epochs.batches(rng), total - done):
                 part = _drawn(setup, epochs.samples.take(some), rng)
-                coded = code(part, Coder(state.dictionary, setup.prior, tol=_TOL, n_jobs=setup.n_jobs))
+                coded = code(part, Coder(state.dictionary, setup.prior, tol=LEARNING_TOL, n_jobs=setup.n_jobs))
                 rate = (1 + math.cos(math.pi * done / total)) / 2
                 state = learner.step(state, coded, Batch(epochs.targets[some], weights, some), rate)
                 done += 1
@@ -203,3 +200,84 @@ def _row(setup: Any, state: State, anchor: Array, number: int, found: list[tuple
         "restarted": False,
         "held_out": float("nan"),
     }
+
+
+Row = dict[str, float]
+
+
+class OnStep:
+    """Call a function after each step of a fit, as a callback of scikit-learn.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(row, model)`` gets the row of ``history_`` as a dict, and the model as it is at this step, fitted. A
+        true answer ends the fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sparlow import SparLow
+    >>> from sparlow.estimators import OnStep
+    >>> X, y = load_digits(return_X_y=True)
+    >>> costs = []
+    >>> follow = OnStep(lambda row, model: costs.append(row["cost"]))
+    >>> model = SparLow(n_atoms=50, max_iter=2, early_stopping=False, embedding="orthonormal", random_state=0)
+    >>> model = model.set_callbacks(follow).fit(X[:200], y[:200])
+    >>> len(costs)
+    2
+
+    """
+
+    def __init__(self, function: Callable[[Row, Any], Any]) -> None:
+        self.function = function
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Do nothing; part of the protocol."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        """Call the function after a step."""
+        row = getattr(fitted_estimator, "_row", None)
+        return row is not None and bool(self.function(dict(row), fitted_estimator))
+
+
+class Follower:
+    """Tell each step of a fit to the callbacks of a model, and print a line where it is verbose.
+
+    ``beside`` are fitted attributes that do not change from step to step.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any, max_iter: int, verbose: int, beside: dict[str, Any]) -> None:
+        self._model, self._verbose, self._beside = model, verbose, beside
+        self._data = {"estimator": model, "X": X, "y": y}
+        self._context = model._init_callback_context(max_subtasks=max_iter)
+        self._context.call_on_fit_task_begin(**self._data)
+
+    def step(self, row: Row, state: Callable[[], dict[str, Any]]) -> bool:
+        """Tell of one accepted step; return whether someone wants to stop. ``state()`` gives the fitted attributes."""
+        if self._verbose:
+            print(self._line(row), flush=True)
+        if not hasattr(self._model, "_skl_callbacks"):
+            return False
+        task = self._context.subcontext(task_name="step").call_on_fit_task_begin(**self._data)
+        attributes = functools.cache(
+            lambda: {**state(), **self._beside, "_row": row}
+        )  # computed only if a callback wants the model
+        return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
+
+    def close(self, fitted: dict[str, Any]) -> None:
+        """Tell that the fit is over, with these fitted attributes."""
+        self._context.call_on_fit_task_end(**self._data, reconstruction_attributes={**fitted, **self._beside})
+
+    def _line(self, row: Row) -> str:
+        """Return the printed line of a step."""
+        return (
+            f"[{type(self._model).__name__}] step {row['step_number']:3.0f}  J {row['cost']:.5g}"
+            f"  f {row['quotient']:.5g}  nonzeros {row['nonzeros']:.1f}  {row['seconds']:.1f} s"
+        )

@@ -14,42 +14,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from ..checkpoints import Checkpoint
+from ..checks import Array, warn
+from ..constants import DRAWN, LOCAL_ATOMS, PASSES, POOLED_DIRECTIONS, SPREADINGS, USUAL
 from ..criteria import Criterion, Quotient
 from ..criteria.base import bind_checked
 from ..criteria.following import sharpened
-from ..defaults import LOCAL_ATOMS, default_n_atoms
+from ..defaults import default_n_atoms
 from ..dictionaries import distinct_rows, learn_dictionary, suits_classes, unit_atoms
-from ..embedding import USUAL, Embedding, block_weights, variances, weights_beside, whitened
+from ..embedding import Embedding, block_weights, component_quotients, spectrum_of, variances, weights_beside, whitened
 from ..labels import UNLABELLED, Labels
-from ..messages import warn
 from ..optimize import State
 from ..priors import Prior
 from ..problem import Evaluation, Objective, Refresh, begin, learn
 from ..quadratic import Order, Quadratic, better_order, fit_quadratic
 from ..rows import Codes, Features, Samples
 from ..solvers import EarlyStopping, Solver
-from ..spectrum import component_quotients, spectrum_of
 from ..stochastic import batch_size, has_steps
 from ..tracequotient import canonical
 from ..views import Bound
 from ..voting import Rule
 from .epochs import Course, Epochs, learn_in_steps
 
-Array = NDArray[Any]
 Tell = Callable[[dict[str, float], Callable[[], dict[str, Any]]], bool]
 
-_VECTORS = 20_000  # views that the first dictionary is learned from
-_PASSES = 5  # passes over them
-_DIRECTIONS = 256  # leading directions of pooled codes that neighbours are searched in
-_UNIQUE = 1e-4  # curvature of the prior from which on codes do not depend on those they were started from
 _KEPT = "joint learning does not help on held-out samples: the start is kept"
 _UNJUDGED = "too few labels to hold some out, so no step is made"
-_ROUNDS = 4  # in which labels spread in the embedding, and the embedding is solved anew
-_QUADRATIC = 20_000  # samples that the quadratic embedding is learned from, where they are in parts
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,7 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
         return D
     rng = np.random.RandomState(setup.seed)
     n_samples, (samples, labels) = len(samples), samples.drawn_from(labels)
-    vectors = samples.vectors(_VECTORS, rng)
+    vectors = samples.vectors(DRAWN, rng)
     distinct = len(distinct_rows(vectors))
     if distinct < 2:
         n, m = samples.X.shape
@@ -132,7 +124,7 @@ def first_dictionary(setup: Setup, samples: Samples, labels: Labels) -> Array:
     if method == "auto":
         method = "ksvd" if setup.views.like_samples else "online"
     if not setup.views.like_samples:
-        options["n_iter"] = _PASSES
+        options["n_iter"] = PASSES
     return learn_dictionary(method, vectors, n_atoms, y, **options)[0].astype(float)
 
 
@@ -232,7 +224,7 @@ def learn_from(
             U = np.linalg.qr(embedding.basis[:, :count])[0]
         else:
             near: Array | None = None
-            for _ in range(1 if quotient.renew is None else _ROUNDS):
+            for _ in range(1 if quotient.renew is None else SPREADINGS):
                 quotient = quotient if quotient.renew is None else quotient.renew(near)
                 W = whitened(quotient, coded, ridge, count, choice.wide)
                 embedding = Embedding.of(W, coded, labels.weights)
@@ -297,7 +289,7 @@ def _looked_at(setup: Setup, samples: Samples, D: Array, coded: Codes | None = N
     if not setup.views.epsilon:
         return samples.for_neighbours()
     coded = samples.coded(D) if coded is None else coded
-    return coded @ coded.leading_directions(_DIRECTIONS, centred=False)
+    return coded @ coded.leading_directions(POOLED_DIRECTIONS, centred=False)
 
 
 def _stepped(
@@ -332,7 +324,7 @@ def _at_most(coded: Codes, y: Array, seed: int) -> tuple[Features, Array]:
     if coded.chunk is not None:
         return coded, y
     known = np.flatnonzero(y >= 0)
-    rows = np.sort(np.random.RandomState(seed).permutation(known)[:_QUADRATIC])
+    rows = np.sort(np.random.RandomState(seed).permutation(known)[:DRAWN])
     return coded.take(rows), y[rows]
 
 
@@ -383,7 +375,8 @@ def described(learned: Learned, now: Evaluation) -> dict[str, Any]:
     """Return the fitted attributes of a model at one evaluation."""
     setup, objective = learned.setup, learned.objective
     curvature = setup.prior.constant_curvature(len(now.dictionary))
-    if len(learned.rows) > 1 and (curvature is None or curvature.min() < _UNIQUE):
+    # codes of a curved prior do not depend on those they were started from
+    if len(learned.rows) > 1 and (curvature is None or curvature.min() < 1e-4):
         # the codes that new samples get
         now = dataclasses.replace(now, coded=now.coded.samples.coded(now.dictionary))
     coded, dtype = now.coded, now.coded.samples.dtype

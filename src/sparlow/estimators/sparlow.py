@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
@@ -16,27 +15,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import check_array, new_samples, validate_data
+from ..checks import FLOATS, Array, check_array, new_samples, validate_data, warn
 from ..coding import Coder
 from ..copies import Copies
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..dictionaries import LEARNERS
+from ..embedding import Served
 from ..labels import labels_of_batch
-from ..messages import warn
 from ..parallel import Finishing, one_blas_thread
 from ..priors import Prior
 from ..rows import Codes, Local, Samples, code, is_dask, streams
-from ..serving import Served
 from ..solvers import SOLVERS, EarlyStopping, Solver
 from ..views import Bound, Views, views_named
-from .attributes import check_attributes, table_of_numbers
-from .base import FLOATS, Projector, all_or_nothing, refuse_stacks
-from .fitting import Beside, begun_with, fit_model
-from .large import by_blocks, in_parts
-from .scaling import Scaling
+from .base import Projector, all_or_nothing, by_blocks, check_attributes, in_parts, refuse_stacks, table_of_numbers
+from .fitting import Beside, Scaling, begun_with, fit_model
 from .streaming import all_so_far, can_stream, with_batch
-
-Array = NDArray[Any]
 
 
 class SparLow(CallbackSupportMixin, Projector):

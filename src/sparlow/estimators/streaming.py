@@ -7,20 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ..constants import DRAWN, GROWTH, SOONER, USUAL
 from ..criteria import criterion_named
-from ..embedding import USUAL, Embedding
+from ..embedding import Embedding
 from ..labels import Labels, joined
-from ..rows import DRAWN
 from ..stochastic import targets_of
 from ..stream import Stream, check_streams
 from .learning import Setup, components_beside, factors_of, first_dictionary, regress
-
-Array = NDArray[Any]
-
-_GROWTH = 1.1  # samples seen, relative to those of the last model, from which on there is a new one
-_SOONER = 4  # samples seen, relative to those that a stream began with, from which on it begins again
 
 
 def begin_stream(setup: Setup, samples: Any, labels: Labels) -> Stream:
@@ -72,7 +66,7 @@ def all_so_far(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, tuple[Any, 
     if before is not None:
         X = sp.vstack([before, X], "csr") if sp.issparse(X) else np.concatenate([before, X])
         labels = joined(known, labels)
-    due = before is not None and X.shape[0] >= min(DRAWN, _SOONER * begun["began_with"])
+    due = before is not None and X.shape[0] >= min(DRAWN, SOONER * begun["began_with"])
     begun = {**begun, "first": (X.copy(), labels) if X.shape[0] < DRAWN else None}
     return begun, (X, labels) if due else None
 
@@ -87,7 +81,7 @@ def with_batch(begun: Begun, X: Any, labels: Labels) -> tuple[Begun, dict[str, A
     if not stream.has_begun:
         raise ValueError("The first batch needs labelled samples of at least two classes.")
     begun = {**begun, "stream": stream}
-    if stream.moments.seen < _GROWTH * begun["last"]:
+    if stream.moments.seen < GROWTH * begun["last"]:
         return begun, {}
     columns = {"column_means_": scaling.means, "column_scales_": scaling.scales}
     fitted = {**state_of(stream, begun["setup"], begun["labels"]), **columns}

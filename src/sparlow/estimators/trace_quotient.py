@@ -13,7 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Array, check_array, validate_data
+from ..checks import FLOATS, Array, check_array, validate_data
+from ..constants import SHRINKAGE
 from ..criteria import CRITERIA, Criterion, criterion_named
 from ..criteria.base import bind_checked
 from ..graphs import centring
@@ -21,12 +22,11 @@ from ..labels import check_labels, check_weights
 from ..parallel import one_blas_thread
 from ..rows import Rows
 from ..tracequotient import best_projection, canonical, check_scatter
-from .base import FLOATS, Projector, all_or_nothing, classes_beside, refuse_stacks
+from .base import Projector, all_or_nothing, classes_beside, refuse_stacks
 from .learning import n_components_of, regress, transduced
 
 # With less of it, components that add less than the quotient itself give way to directions along which samples hardly
 # differ at all.
-_SHRINKAGE = 1.0
 
 
 @dataclass(eq=False, repr=False)
@@ -128,7 +128,7 @@ class TraceQuotient(Projector):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", ensure_min_samples=2)
         labels = check_weights(criterion, X, check_labels(criterion, X, y, type(self).__name__), sample_weight)
         count = n_components_of(criterion, self.n_components, X.shape[1], labels, "features")
-        shrinkage = _SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
+        shrinkage = SHRINKAGE if criterion.shrinkage is None else criterion.shrinkage
         mean = Rows(X).weighted_mean(labels.weights).astype(X.dtype)
         quotient = bind_checked(criterion, X, labels, self.n_jobs)
         centred = X if hasattr(X, "toarray") else X - mean

@@ -8,18 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import _kernels
+from ..checks import Array
 from ..coding import Coder, encode
+from ..constants import LEARNING_TOL, SWEEPS, UNLIKELY
 from ..parallel import chunks, frozen
 from ..priors import ElasticNet, Prior
-
-Array = NDArray[Any]
-
-_TOL = 1e-4  # the optimality gap of sparse codes, relative to the norm of a descriptor
-_UNLIKELY = 1e-3  # posteriors below this count as zero
-_SWEEPS = 3  # how often the codes of templates are pulled towards each other
 
 
 class WordCoder(Protocol):
@@ -125,7 +120,7 @@ class SparseCoding:
         """Return codes, row by row."""
         if not len(X):
             return sp.csr_array((0, len(self.dictionary)), dtype=np.float32)
-        return encode(X, self.dictionary, self.prior, tol=_TOL, n_jobs=self.n_jobs)
+        return encode(X, self.dictionary, self.prior, tol=LEARNING_TOL, n_jobs=self.n_jobs)
 
     def check(self, n_words: int, width: int) -> None:
         """Refuse a dictionary of another shape."""
@@ -195,7 +190,7 @@ class LaplacianCoding:
         r, scale, root = len(self.dictionary), 1 / np.sqrt(1 + self.pull), np.sqrt(self.pull)
         atoms = scale * np.hstack([self.dictionary, root * np.eye(r, dtype=np.float32)])
         prior = ElasticNet(self.prior.l1 * scale**2, self.prior.l2 * scale**2, positive=self.prior.positive)
-        return Coder(atoms.astype(np.float32), prior, tol=_TOL, n_jobs=self.n_jobs)
+        return Coder(atoms.astype(np.float32), prior, tol=LEARNING_TOL, n_jobs=self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: files and other processes do not get the coder that was made of them."""
@@ -221,7 +216,7 @@ class LaplacianCoding:
     ) -> LaplacianCoding:
         """Learn codes of the templates: sparse codes, then a few sweeps in which each is pulled to its neighbours."""
         templates = Templates(descriptors, SparseCoding(dictionary, prior, n_jobs)(descriptors), k)
-        for _ in range(_SWEEPS):
+        for _ in range(SWEEPS):
             coder = cls(dictionary, prior, pull, templates, n_jobs)
             codes = coder.towards(descriptors, templates.mean_codes(descriptors, own=True))
             templates = Templates(descriptors, codes, k)
@@ -248,7 +243,7 @@ class FisherCoding:
     def __call__(self, X: Array) -> FisherCodes:
         """Return codes, row by row."""
         Z = self.projected(X)
-        posteriors = self.posteriors(Z, _UNLIKELY)
+        posteriors = self.posteriors(Z, UNLIKELY)
         posteriors[~np.any(X, axis=1)] = 0
         return FisherCodes(Z, posteriors, self)
 

@@ -10,21 +10,18 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import _kernels
+from ..checks import Array
 from ..parallel import frozen
 from .bags import Bag, Bags, Step
 from .reading import UnreadableImageError, name_of, pictures_in, read_levels
 
-Array = NDArray[Any]
-
 WIDTH = 128  # 4 × 4 cells of 8 orientations
 _CLIP = np.float32(0.2)
-_LARGEST = 10_000  # pixels of a patch
 
 
 @dataclass(frozen=True)
@@ -217,8 +214,8 @@ class _DenseDescriptor(TransformerMixin, BaseEstimator, ABC):
 
     def _check_sound(self) -> None:
         """Refuse parameters from a file that no picture could be described with."""
-        if max(*self._patches(), self.step, self.smooth) > _LARGEST:
-            raise ValueError(f"patch, step and smooth of {type(self).__name__} must be at most {_LARGEST} pixels")
+        if max(*self._patches(), self.step, self.smooth) > 10_000:
+            raise ValueError(f"patch, step and smooth of {type(self).__name__} must be at most 10000 pixels")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -13,20 +13,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import Array, warn
 from ..files import max_growth
-from ..messages import warn
 from ..parallel import Threads
-from .cache import cache_of
-from .progress import track
+from .bags import cache_of, track
 from .reading import UnreadableImageError, content_key, name_of, pictures_in, read_colours
-
-Array = NDArray[Any]
 
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "crop": 0.875, "size": 224}
 _RANGES = {"NominalRange_0_255": ((0.0,) * 3, (1 / 255,) * 3), "Normalized_0_1": ((0.0,) * 3, (1.0,) * 3),
@@ -57,7 +53,7 @@ def _read_varint(view: memoryview, place: int) -> tuple[int, int]:
             return value, place
 
 
-def _fields(view: memoryview) -> Iterator[tuple[int, Any]]:
+def wire_fields(view: memoryview) -> Iterator[tuple[int, Any]]:
     """Yield the number and the content of each field of a message: a view of bytes, or a number."""
     place = 0
     while place < len(view):
@@ -78,15 +74,15 @@ def _fields(view: memoryview) -> Iterator[tuple[int, Any]]:
 
 def _words(message: memoryview, number: int) -> list[str]:
     """Return the strings in a field of a message."""
-    return [bytes(value).decode() for field, value in _fields(message) if field == number]
+    return [bytes(value).decode() for field, value in wire_fields(message) if field == number]
 
 
-def _before_last(content: bytes) -> str | None:
+def before_last(content: bytes) -> str | None:
     """Return the name of what the last layer of weights (Gemm, or MatMul by constants) takes, None without one."""
-    graphs = [value for field, value in _fields(memoryview(content)) if field == 7]
-    parts = [part for graph in graphs for part in _fields(graph)]
+    graphs = [value for field, value in wire_fields(memoryview(content)) if field == 7]
+    parts = [part for graph in graphs for part in wire_fields(graph)]
     outside = any(
-        field == 14 and value == 1 for number, tensor in parts if number == 5 for field, value in _fields(tensor)
+        field == 14 and value == 1 for number, tensor in parts if number == 5 for field, value in wire_fields(tensor)
     )
     if outside:
         raise ValueError("its weights lie in other files: save it as one file")
@@ -103,7 +99,7 @@ def _before_last(content: bytes) -> str | None:
     return found
 
 
-def _with_output(content: bytes, name: str) -> bytes:
+def with_output(content: bytes, name: str) -> bytes:
     """Return a model with one more output: messages that follow each other are merged field by field."""
     word = name.encode()
     info = b"\x0a" + _varint(len(word)) + word  # ValueInfoProto.name
@@ -115,7 +111,7 @@ def _with_output(content: bytes, name: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class Loaded:
     """A model that is ready to run, and what it says of its input."""
 
     session: Any
@@ -156,11 +152,11 @@ def _runtime() -> Any:
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(content: bytes, output: str | None) -> _Loaded:
+def load_network(content: bytes, output: str | None) -> Loaded:
     """Return a model that is ready to run, one thread for each call, whose result does not depend on their number."""
     ort = _runtime()
     try:
-        wanted = _before_last(content) if output is None else output
+        wanted = before_last(content) if output is None else output
     except (IndexError, UnicodeDecodeError) as error:
         raise ValueError("it is cut short or no ONNX model") from error
     options = ort.SessionOptions()
@@ -175,7 +171,7 @@ def _loaded(content: bytes, output: str | None) -> _Loaded:
         )
     if wanted not in outputs:
         try:
-            session = ort.InferenceSession(_with_output(content, wanted), options, providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(with_output(content, wanted), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ValueError(f"nothing in it is called {wanted!r}; its own outputs are {', '.join(outputs)}") from error
     sources = plain.get_inputs()
@@ -190,7 +186,7 @@ def _loaded(content: bytes, output: str | None) -> _Loaded:
     last = sides[0] not in (1, 3)
     size = (sides[0], sides[1]) if last else (sides[1], sides[2])
     metadata = dict(plain.get_modelmeta().custom_metadata_map)
-    return _Loaded(session, wanted, last, (sides[2] if last else sides[0]) or 3, batch, size, metadata)
+    return Loaded(session, wanted, last, (sides[2] if last else sides[0]) or 3, batch, size, metadata)
 
 
 # ── the transformer ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +314,7 @@ class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             raise ValueError(f"{path} has {path.stat().st_size} bytes, more than the limit of {max_growth()}.")
         self.model_ = np.frombuffer(path.read_bytes(), np.uint8)
         try:
-            loaded = self._loaded()
+            loaded = self._session()
             self.output_ = loaded.output
             self.n_features_out_ = loaded(self._blank()).shape[1]
         except ImportError:
@@ -359,7 +355,7 @@ class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _work(self, X: Any) -> Any:
         """Return what computes the vectors of some of the pictures, and names those that cannot be read."""
-        loaded, cache = self._loaded(), cache_of(self.memory)
+        loaded, cache = self._session(), cache_of(self.memory)
         choices = self._choices(loaded)
         digest = hashlib.blake2b(self.model_.tobytes(), digest_size=16).hexdigest() if cache is not None else ""
         signature = f"Network 1 {digest} {self.output_} {choices}".encode()
@@ -388,16 +384,16 @@ class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         return compute
 
-    def _loaded(self) -> _Loaded:
+    def _session(self) -> Loaded:
         """Return the network, ready to run."""
-        return _loaded(self.model_.tobytes(), self.output)
+        return load_network(self.model_.tobytes(), self.output)
 
     def _blank(self) -> Array:
         """Return a black picture as the network takes it."""
-        loaded = self._loaded()
+        loaded = self._session()
         return np.zeros((1, *self._choices(loaded).size, loaded.n_channels), np.float32)
 
-    def _choices(self, loaded: _Loaded) -> _Choices:
+    def _choices(self, loaded: Loaded) -> _Choices:
         """Return what is done with pictures: by parameters, by the description of the network, or as for ImageNet."""
         told = loaded.metadata
         words = {name: json.loads(told[name]) for name in _IMAGENET if name in told}

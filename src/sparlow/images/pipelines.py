@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer
@@ -18,18 +17,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
-from ..checks import check_array, validate_data
+from ..checks import FLOATS, Array, check_array, validate_data
 from ..parallel import Threads, chunks, frozen, one_blas_thread
 from ..priors import ElasticNet
 from .codebook import Codebook
 from .descriptors import DHOG, DenseSIFT
 from .pyramid import SpatialPyramid
 
-Array = NDArray[Any]
-
-_FLOATS = [np.float64, np.float32]
 PATCHES = {"sift": (16, 24, 32), "dhog": (16, 25, 31), "fisher": (16, 32, 64)}  # sides in pixels, by default
-_DENSE = 0.1  # share of the numbers that are not zero, from which products of dense rows are quicker
 
 
 class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -92,7 +87,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self : PrincipalComponents
 
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, ensure_min_samples=2)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         centred = X.toarray() if sp.issparse(X) else X.copy()
         self.mean_ = centred.mean(axis=0)
         centred -= self.mean_
@@ -122,8 +117,8 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
-        if sp.issparse(X) and X.nnz > _DENSE * np.prod(X.shape, dtype=float):
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if sp.issparse(X) and X.nnz > 0.1 * np.prod(X.shape, dtype=float):  # products of dense rows are quicker
             parts = [X[rows].toarray() @ self.components_.T for rows in chunks(X.shape[0], 1)]
             return np.vstack(parts) - self.components_ @ self.mean_
         return np.asarray(X @ self.components_.T - self.components_ @ self.mean_)
@@ -283,7 +278,7 @@ def histogram_intersection(X: Any, Y: Any = None, n_jobs: int | None = None) -> 
 
 def _nonnegative(X: Any, name: str) -> sp.csr_array:
     """Return features as a CSR array; refuse negative ones, which have no histogram intersection."""
-    checked = sp.csr_array(check_array(X, accept_sparse="csr", dtype=_FLOATS, input_name=name))
+    checked = sp.csr_array(check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name))
     if checked.nnz and checked.data.min() < 0:
         raise ValueError(f"Negative values in data passed to {name}: the intersection is of histograms.")
     return checked
@@ -322,7 +317,7 @@ class HistogramIntersection(TransformerMixin, BaseEstimator):
         self : HistogramIntersection
 
         """
-        self.rows_ = _nonnegative(validate_data(self, X, accept_sparse="csr", dtype=_FLOATS), "X")
+        self.rows_ = _nonnegative(validate_data(self, X, accept_sparse="csr", dtype=FLOATS), "X")
         return self
 
     def transform(self, X: Any) -> Array:
@@ -339,7 +334,7 @@ class HistogramIntersection(TransformerMixin, BaseEstimator):
 
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return histogram_intersection(X, self.rows_, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:

@@ -10,22 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _kernels
+from ..checks import Array
 from ..parallel import Threads, frozen
-from .bags import Bag, Bags, as_bags
-from .cache import Row, cache_of
+from .bags import Bag, Bags, Row, as_bags, cache_of, track
 from .coders import FisherCodes
-from .progress import track
-
-Array = NDArray[Any]
-
-_WIDEST = 1 << 28  # numbers of a row: a gigabyte
 
 
 @dataclass(frozen=True)
@@ -285,8 +279,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """Refuse fitted numbers from a file that no row could be made with."""
         if not isinstance(self.n_words_, Integral) or self.n_words_ < 1:
             raise ValueError(f"n_words_ of SpatialPyramid must be a positive whole number, got {self.n_words_!r}")
-        if self._pooling().n_cells * self.n_words_ > _WIDEST:
-            raise ValueError(f"SpatialPyramid has rows of more than {_WIDEST} numbers")
+        if self._pooling().n_cells * self.n_words_ > 1 << 28:  # a gigabyte
+            raise ValueError(f"SpatialPyramid has rows of more than {1 << 28} numbers")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

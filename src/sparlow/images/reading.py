@@ -13,25 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from ..checks import refuse_unsound
-from ..messages import warn
+from ..checks import Array, refuse_unsound, warn
 from ..parallel import Threads
-
-Array = NDArray[Any]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pnm"})
 
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow's convert("L")
-_ORIENTATION = 0x0112  # the EXIF tag
-_TURNED = (5, 6, 7, 8)  # orientations that are a quarter off
-_DARK = 4095  # the most that twelve bits hold
 _WAYS = {"P": "RGBA", "PA": "RGBA", "La": "LA", "LAB": "RGB"}  # modes without a direct conversion to grey
 _GRAY = ("1", "L", "LA", "La", "I", "F")  # modes without colours
-_GLANCE = 64  # pixels a side at which a picture is looked at for colours
-_TINGE = 16  # of 255: smaller differences of the channels are noise of compression
-_LOBES = 3  # of the Lanczos kernel
 _loading = threading.Lock()  # Pillow loads an image in place, which two threads must not do to the same one
 
 
@@ -140,7 +130,7 @@ def decoded(image: Any, max_side: int | None = None) -> Decoded:
         width, height = opened.size
         if max_side is not None and opened.format == "JPEG":
             opened.draft("RGB", (max_side, max_side))
-        turned = _orientation(opened) in _TURNED
+        turned = _orientation(opened) in (5, 6, 7, 8)  # a quarter off
         grey = opened.mode in _GRAY or _is_wide(opened)
         picture = _upright(opened)
         size = (width, height) if turned else (height, width)
@@ -151,8 +141,9 @@ def decoded(image: Any, max_side: int | None = None) -> Decoded:
         if colours.size != levels.shape[::-1]:
             colours = colours.resize(levels.shape[::-1], pil.Resampling.LANCZOS, reducing_gap=3.0)
         glance = colours.copy()
-        glance.thumbnail((_GLANCE, _GLANCE))
-        seen = np.ptp(np.asarray(glance).astype(int), axis=2).max() > _TINGE
+        glance.thumbnail((64, 64))
+        # smaller differences of the channels are noise of compression
+        seen = np.ptp(np.asarray(glance).astype(int), axis=2).max() > 16
         return Decoded(levels, white, np.asarray(colours) if seen else None, size)
 
 
@@ -293,7 +284,7 @@ def _load(picture: Any) -> None:
 
 def _orientation(picture: Any) -> Any:
     """Return the EXIF orientation of a picture."""
-    return picture.getexif().get(_ORIENTATION, 1)
+    return picture.getexif().get(0x0112, 1)  # the EXIF tag
 
 
 def _upright(picture: Any) -> Any:
@@ -378,13 +369,13 @@ def _weights(old: int, new: int) -> sp.csr_array:
     """Return the matrix (new, old) that scales a line: row i weighs the pixels about (i + ½) old/new."""
     scale = max(old / new, 1.0)  # reduced pictures are smoothed over as many pixels as become one
     centres = (np.arange(new) + 0.5) * old / new
-    first = np.maximum((centres - _LOBES * scale + 0.5).astype(int), 0)
-    last = np.minimum((centres + _LOBES * scale + 0.5).astype(int), old)
+    first = np.maximum((centres - 3 * scale + 0.5).astype(int), 0)
+    last = np.minimum((centres + 3 * scale + 0.5).astype(int), old)
     columns = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
     rows = np.repeat(np.arange(new), [len(part) for part in columns])
     indices = np.concatenate(columns)
     x = (indices + 0.5 - centres[rows]) / scale
-    values = np.where(np.abs(x) < _LOBES, np.sinc(x) * np.sinc(x / _LOBES), 0.0)
+    values = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)  # Lanczos' kernel of three lobes
     values /= np.bincount(rows, values)[rows]
     return sp.csr_array((values, (rows, indices)), shape=(new, old))
 
@@ -418,9 +409,9 @@ def _white(image: Array, name: str) -> int:
             f"values of type {image.dtype} do not tell what is white: convert them to uint8 or uint16, where the "
             "largest value of the type is, or to floats from 0 to 1."
         )
-    if image.dtype.itemsize == 2 and 0 < np.max(image) <= _DARK:
+    if image.dtype.itemsize == 2 and 0 < np.max(image) <= 4095:  # twelve bits
         warn(
-            f"The image {name} of 16 bits has no value above {_DARK} and is nearly black, for white is 65535. If its "
+            f"The image {name} of 16 bits has no value above 4095 and is nearly black, for white is 65535. If its "
             "white is less, such as 255 or 4095, divide by that, to floats from 0 to 1."
         )
     return (1 << 8 * image.dtype.itemsize) - 1

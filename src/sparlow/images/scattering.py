@@ -11,17 +11,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .. import _kernels
-from ..checks import refuse_unsound, validate_data
+from ..checks import Array, refuse_unsound, validate_data
 from ..parallel import Threads, chunks, frozen
-
-Array = NDArray[Any]
 
 _TWO_PI = 2 * 3.1415  # kymatio scales its filters with this value of 2π; the coefficients are then equal
 _NEGLIGIBLE = 9.0  # a Gaussian is less than 3e-18 of its peak at this many standard deviations
@@ -66,7 +63,7 @@ def _morlet(rows: Array, columns: Array, scale: int, angle: float, slant: float)
     return window(rows, columns, centre) - beta * window(rows, columns, np.zeros(2))
 
 
-def _low_pass(n: int, J: int) -> Array:
+def low_pass(n: int, J: int) -> Array:
     """Return the factor of the low-pass filter along one axis, in Fourier space."""
     reach = 2 * np.pi * np.arange(-3, 4)[:, None]
     return np.exp(-0.5 * (0.8 * 2 ** (J - 1) * (_frequencies(n) + reach)) ** 2).sum(axis=0) * math.sqrt(
@@ -134,7 +131,7 @@ def _stacked(arrays: list[list[Array]], dtype: Any) -> Array:
 
 
 @dataclass(frozen=True)
-class _Network:
+class Network:
     """What is computed for images of one shape, and the tables that the kernel needs for it."""
 
     shape: tuple[int, int]
@@ -174,7 +171,7 @@ class _Network:
             np.pad(np.arange(side), ((size - side) // 2, (size - side + 1) // 2), mode="reflect")
             for side, size in zip(self.shape, self.padded, strict=True)
         )
-        bank = self._bank()
+        bank = self.bank()
         return pixels, self.order, self.L, self._plans(), self._blur(), self._first(bank), *self._second(bank)
 
     def _plans(self) -> tuple[Array, Array, Array]:
@@ -195,7 +192,7 @@ class _Network:
 
     def _weights(self, size: int, j: int, count: int) -> Array:
         """Return the low-pass filter at resolution 2^−j, around the points kept: multiples of 2^J but the borders."""
-        taps = np.fft.ifft(_low_pass(size, self.J)[_kept(size, j)]).real
+        taps = np.fft.ifft(low_pass(size, self.J)[_kept(size, j)]).real
         places = np.arange(1, count + 1) << (self.J - j)
         return taps[np.subtract.outer(places, np.arange(len(taps))) % len(taps)]
 
@@ -204,7 +201,7 @@ class _Network:
         count = np.flatnonzero(np.abs(row) > np.finfo(self.dtype).eps / 16 * np.abs(row).max())
         return int(count[0]), int(count[-1]) + 1
 
-    def _bank(self) -> Array:
+    def bank(self) -> Array:
         """Return wavelets in Fourier space, transposed: scale, angle, column frequency, row frequency."""
         rows, columns = map(_frequencies, self.padded)
         angles = [(int(self.L / 2 - 1) - t) * np.pi / self.L for t in range(self.L)]
@@ -233,9 +230,9 @@ class _Network:
 
 
 @functools.lru_cache(maxsize=4)
-def _network(*words: Any) -> _Network:
+def network_of(*words: Any) -> Network:
     """Return a network; those used last are kept, with their tables."""
-    return _Network(*words)
+    return Network(*words)
 
 
 # ── the transformer ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -478,9 +475,9 @@ class Scattering(TransformerMixin, BaseEstimator):
             raise ValueError(f"shape={shape} needs rows of {shape[0] * shape[1]} pixels, got {got}.")
         return shape
 
-    def _network(self, dtype: Any) -> _Network:
+    def _network(self, dtype: Any) -> Network:
         """Return the scattering network for a precision."""
-        return _network(self.image_shape_, int(self.J), int(self.L), int(self.max_order), np.dtype(dtype))
+        return network_of(self.image_shape_, int(self.J), int(self.L), int(self.max_order), np.dtype(dtype))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

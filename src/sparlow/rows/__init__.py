@@ -5,14 +5,15 @@
 of a file or another row store on threads of this process, ``sparlow.distributed`` has a store for Dask.
 """
 
+from .chunks import Context, Task, forget
 from .codes import Codes, code
 from .features import Features, Rows
-from .files import File, RowGroups
 from .samples import Samples
 from .stores import (
-    DRAWN,
+    File,
     Local,
     Memory,
+    RowGroups,
     Store,
     add,
     cut,
@@ -24,10 +25,8 @@ from .stores import (
     streams,
     working_memory,
 )
-from .tasks import Context, Task, forget
 
 __all__ = [
-    "DRAWN",
     "Codes",
     "Context",
     "Features",

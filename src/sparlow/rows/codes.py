@@ -21,10 +21,9 @@ from sklearn.utils import gen_batches
 from ..checks import Array
 from ..coding import Coder
 from ..graphs import Structure, symmetric
-from .chunks import Chunk, Counts, code_chunk
+from .chunks import Chunk, Counts, Task, code_chunk
 from .features import Features, Rows
 from .stores import nothing, working_memory
-from .tasks import Task
 
 if TYPE_CHECKING:
     from .samples import Samples

@@ -21,9 +21,6 @@ from ..graphs import Structure, symmetric
 
 _BATCH = 1024  # rows that are converted to double precision at once
 _NUMBERS = 1 << 22  # numbers that are copied or looked at at once
-_FILLED = 0.05  # share of nonzero features from which on dense products with …
-_MANY = 16  # … so many columns are faster than sparse ones
-_COLUMNS = 512  # columns that a structure is applied to at once
 
 
 class Features(ABC):
@@ -181,7 +178,7 @@ class Rows(Features):
         for i, (block, columns) in enumerate(zip(self.blocks, self.slices, strict=True)):
             out[columns, columns] = _form(S, block, self.n_jobs)
             for other, others in zip(self.blocks[:i], self.slices[:i], strict=True):
-                for some in gen_batches(block.shape[1], _COLUMNS):  # bounds the dense product of S
+                for some in gen_batches(block.shape[1], 512):  # bounds the dense product of S
                     dense = block[:, some].toarray() if sp.issparse(block) else block[:, some]
                     cross = np.asarray(other.T @ (S @ np.asarray(dense, float)), float)
                     out[others, columns.start + some.start : columns.start + some.stop] = cross
@@ -271,7 +268,8 @@ def _batches(block: Any, filled: bool) -> Any:
 
 def _filled(block: Any, count: int) -> bool:
     """Return whether products of a sparse block with so many columns are faster if its zeros are filled in."""
-    return bool(sp.issparse(block) and count >= _MANY and block.nnz > _FILLED * block.shape[0] * block.shape[1])
+    # dense products with many columns are faster
+    return bool(sp.issparse(block) and count >= 16 and block.nnz > 0.05 * block.shape[0] * block.shape[1])
 
 
 def _copied(block: Any, rows: slice, filled: bool, dtype: Any = np.float64) -> Any:

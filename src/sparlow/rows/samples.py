@@ -16,18 +16,15 @@ import scipy.sparse as sp
 
 from ..checks import Array
 from ..coding import Coder
+from ..constants import FLAT_PATCH
 from ..graphs import Structure
 from ..labels import Labels
 from ..priors import Prior
 from ..views import Bound
-from .chunks import Counts
+from .chunks import Context, Counts, Scaling, Task
 from .codes import Codes, InStore, Sum, code
 from .features import Rows
 from .stores import Memory, Store, nothing, working_memory
-from .tasks import Context, Scaling, Task
-
-_NARROWEST = 16  # directions that neighbours are searched in at least
-_FLAT = 0.5  # norm of a patch whose contrast is that which is added to the norm
 
 
 def _as_they_are(X: Any) -> Any:
@@ -159,7 +156,7 @@ class Samples:
         basis, dtype, width = None, self.dtype, m
         if n * m * self.dtype.itemsize > working_memory():
             X = self.drawn_from(Labels())[0].X
-            width = int(np.clip(working_memory() // (4 * n), min(m, _NARROWEST), m))
+            width = int(np.clip(working_memory() // (4 * n), min(m, 16), m))
             centred = np.asarray(X.todense() if sp.issparse(X) else X, float)
             centred = centred - centred.mean(axis=0)
             basis = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :width].astype(np.float32)
@@ -179,7 +176,7 @@ class Samples:
             chosen = np.argsort(rng.random_sample((n, self.views.n_views)), axis=1)[:, :each]
             drawn.append(cut[(np.arange(n)[:, None] * self.views.n_views + chosen).ravel()])
         vectors, norms = np.vstack(drawn), np.linalg.norm(np.vstack(drawn), axis=1)
-        flat = _FLAT if self.views.epsilon else 0.0  # a patch of less contrast than is added to its norm is no atom
+        flat = FLAT_PATCH if self.views.epsilon else 0.0
         return vectors[norms > flat] if np.sum(norms > flat) > count // 10 else vectors[norms > 0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import explanations, plots
-from ...estimators.attributes import features_of
+from ...estimators.base import features_of
 from ...views import Patches, views_named
 from ..confidence import answer
 from ..dataset import Dataset

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...estimators.attributes import features_of
+from ...estimators.base import features_of
 from ...evaluation import in_order
 from ...labels import known_rows
 from ..saved import SavedModel, read_model

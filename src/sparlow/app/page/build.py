@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ... import explanations
-from ...estimators.attributes import features_of
+from ...estimators.base import features_of
 from ...evaluation import Judgement, in_order
 from ...labels import known_rows
 from ...models import ModelFile
