@@ -9,7 +9,9 @@ are those of the nearest training sample by angle in classes − 1 numbers of th
 - copies: the default model, without and with copies moved by a pixel.
 - few: sda, slap and smvr with ten labels of each class, at the first dictionary and after ten passes.
 - atoms: models of r and of r/4 atoms, at the first dictionary and learned together, with microseconds per sample.
-- course: accuracy after each pass, of the steps and of the ascent of all samples; ``--draw`` makes the picture.
+- course: accuracy after each pass, of the steps and of the ascent of all samples.
+
+``--draw`` makes the picture of rows at hand, ``--page`` a page of tables.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from sparlow.estimators import OnStep
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "learning.jsonl"
 PICTURE = pathlib.Path(__file__).parent.parent / "docs" / "images" / "generalisation.png"
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "evidence" / "learning.md"
 PASSES = 20
 SHRINKAGE = 0.1  # of the discriminants of codes, that of the criterion
 WITH_ROOM = ("usps", "usps2000", "mnist1000", "mnist10000", "pie30", "orl5", "fashion1000", "fashion5000", "isolet",
@@ -197,12 +200,12 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--rows", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--draw", action="store_true", help="draw the rows at hand")
-    parser.add_argument("--table", action="store_true", help="print means of the rows at hand")
+    parser.add_argument("--page", action="store_true", help="write docs/evidence/learning.md from the rows at hand")
     options = parser.parse_args()
     if options.draw:
         return draw(rows_of(options.rows))
-    if options.table:
-        return table(rows_of(options.rows))
+    if options.page:
+        return PAGE.write_text(table(rows_of(options.rows)), encoding="utf-8")
     for seed in options.seeds:
         for measure in options.measures:
             function, sets = MEASURES[measure]
@@ -219,20 +222,54 @@ def main():
 
 
 def table(rows):
-    """Print start, end and their difference, means over the seeds with the standard error of the difference."""
-    print("| set | atoms | start | end | gain |\n|---|---|---|---|---|")
+    """Return a page of means over the seeds, with the standard error of differences."""
+    lines = [
+        "# Start and end of learning together",
+        "",
+        "The same dictionary before and after twenty passes of stochastic steps, whatever held-out samples say.",
+        "Accuracy in per cent of the nearest training sample by angle, in classes − 1 numbers of codes alone, with the",
+        "shrinkage of the criterion for both. `SPARLOW_DATA=<folder> python -m benchmarks.learning` makes the rows,",
+        "`--page` this page.",
+        "",
+        "| set | atoms | draws | start | end | gain |",
+        "|---|---|---|---|---|---|",
+    ]
     gains = []
     for name in WITH_ROOM:
         found = [row for row in rows if (row["measure"], row["set"]) == ("start", name)]
         if found:
             first, last = (np.array([row[when] for row in found]) for when in ("start", "end"))
-            error = (last - first).std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
+            error = f" ± {(last - first).std(ddof=1) / len(found) ** 0.5:.1f}" if len(found) > 1 else ""
             gains.append((last - first).mean())
-            print(
-                f"| {name} | {found[0]['atoms']} | {first.mean():.1f} | {last.mean():.1f} "
-                f"| {gains[-1]:+.1f} ± {error:.1f} |"
+            lines.append(
+                f"| {name} | {found[0]['atoms']} | {len(found)} | {first.mean():.1f} | {last.mean():.1f} "
+                f"| {gains[-1]:+.1f}{error} |"
             )
-    print(f"\nMean gain over {len(gains)} sets: {np.mean(gains):+.2f}, the least {np.min(gains):+.2f}.")
+    lines += ["", f"Mean gain over {len(gains)} sets: {np.mean(gains):+.2f}; the least is {np.min(gains):+.2f}.", ""]
+    moved = [row for row in rows if row["measure"] == "copies"]
+    if moved:
+        lines += ["## Copies moved by a pixel", "", "The default model, `predict`, one draw."]
+        lines += ["", "| set | without | with | mean of nine copies, by angle |", "|---|---|---|---|"]
+        for name in dict.fromkeys(row["set"] for row in moved):
+            none, shift = (
+                [row for row in moved if (row["set"], row["copies"]) == (name, what)] for what in ("none", "shift")
+            )
+            if none and shift:
+                before, after, nine = none[0]["predict"], shift[0]["predict"], shift[0]["mean_of_nine"]
+                lines.append(f"| {name} | {before:.1f} | {after:.1f} | {nine:.1f} |")
+        lines.append("")
+    quarters = [row for row in rows if row["measure"] == "atoms"]
+    if quarters:
+        lines += ["## A quarter of the atoms", "", "Codes alone, one draw; microseconds to code a sample."]
+        lines += ["", "| set | atoms | start | end | µs |", "|---|---|---|---|---|"]
+        for name, r in dict.fromkeys((row["set"], row["atoms"]) for row in quarters):
+            first, last = (
+                next(row for row in quarters if (row["set"], row["atoms"], row["when"]) == (name, r, when))
+                for when in ("start", "end")
+            )
+            lines.append(f"| {name} | {r} | {first['angle']:.1f} | {last['angle']:.1f} | {last['microseconds']:.0f} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

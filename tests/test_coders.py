@@ -21,6 +21,7 @@ BUILD = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", BUILD)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_all_coders_have_the_same_manners(name, dtype):

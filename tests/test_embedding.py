@@ -17,6 +17,7 @@ from sparlow.embedding import (
     PAIRS,
     Embedding,
     Ratio,
+    Served,
     block_weights,
     nearest_right,
     surely,
@@ -334,3 +335,21 @@ def test_ties_of_ridges_go_to_the_pair_nearest_to_the_usual_one():
         setup, [Told(lambda choice: some < (300 if choice.ridges == (2.0, 0.1) else 200))], usual
     )[0]
     assert better.ridges == (2.0, 0.1)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("weights", [(1.0, 0.7), (2.0, 0.0), (0.0, 1.0)])
+def test_a_service_embeds_each_row_as_the_product_does(weights):
+    """Rows of sparse codes and dense samples, at once and one by one, with and without forms."""
+    rng = np.random.default_rng(0)
+    codes, X = sp.csr_array(rng.random((6, 9)) * (rng.random((6, 9)) < 0.4)), rng.random((6, 5))
+    width = (9 if weights[0] else 0) + (5 if weights[1] else 0)
+    W, forms = rng.random((width, 4)), rng.random((3, 4, 4))
+    Z = np.hstack([weight * part for weight, part in zip(weights, (codes.toarray(), X), strict=True) if weight])
+    served = Served(W, weights, np.ones(4), None)
+    np.testing.assert_allclose(served(codes, X), Z @ W - 1, atol=1e-12)
+    for i in range(6):
+        np.testing.assert_array_equal(served(codes[[i]], X[[i]]), served(codes, X)[[i]])
+    P = Z @ W
+    expected = np.einsum("ip,lpq,iq->il", P, forms, P)
+    np.testing.assert_allclose(Served(W, weights, np.zeros(3), forms)(codes, X), expected, atol=1e-9)

@@ -20,7 +20,6 @@ from ..coding import Coder
 from ..constants import LEARNING_TOL, SEEN
 from ..criteria import LDA, Quotient
 from ..dictionaries import unit_samples
-from ..dictionaries.atoms import unit_rows
 from ..labels import Labels
 from ..problem import coherence, proximity
 from ..rows import Samples, code
@@ -139,11 +138,10 @@ def learn_in_steps(
 ) -> Course:
     """Make ``max_iter`` passes of stochastic steps, but no more than with 200 000 samples, from the dictionary D.
 
-    Steps are made in single precision: their noise is larger than its rounding.
     ``tell(row, D)`` hears of each pass, and ends learning by a true answer.
     """
     learner, anchor = Learner(setup.shrinkage), D
-    state, done = learner.init(D.astype(np.float32), epochs.begin(setup.views.width(len(D)))), 0
+    state, done = learner.init(D, epochs.begin(setup.views.width(len(D)))), 0
     total = min(setup.max_iter * epochs.per_pass, math.ceil(SEEN / epochs.batch))
     rows = [_row(setup, state, anchor, 0, [])]
     if checkpoint is not None and checkpoint.arrays is not None:
@@ -165,21 +163,21 @@ def learn_in_steps(
             rows.append(_row(setup, state, anchor, len(rows), found))
             if checkpoint is not None:
                 checkpoint.keep_pass(state.arrays(), rows, done)
-            if tell is not None and tell(rows[-1], unit_rows(state.dictionary.astype(D.dtype))):
+            if tell is not None and tell(rows[-1], state.dictionary):
                 reason = "stopped by callback"
     except KeyboardInterrupt:
         reason = "interrupted"
-    return Course(unit_rows(state.dictionary.astype(D.dtype)), rows, reason)
+    return Course(state.dictionary, rows, reason)
 
 
 def _drawn(setup: Any, samples: Samples, rng: np.random.RandomState) -> Samples:
-    """Return a batch, or copies of it, in single precision."""
+    """Return a batch, or copies of it."""
     X = samples.X
     if setup.copies is not None:
         X = X.toarray() if sp.issparse(X) else np.asarray(X)
         X = np.asarray(setup.copies.draw(X, rng) if hasattr(setup.copies, "draw") else setup.copies(X, rng), X.dtype)
         X = unit_samples(X) if setup.unit else X
-    return dataclasses.replace(samples, store=X.astype(np.float32, copy=False), weights=(1.0, 0.0))
+    return dataclasses.replace(samples, store=X, weights=(1.0, 0.0))
 
 
 def _row(setup: Any, state: State, anchor: Array, number: int, found: list[tuple[float, float]]) -> dict[str, float]:
