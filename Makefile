@@ -53,7 +53,7 @@ test: $(DEV) browser
 	@echo "── 1/3 checkers"
 	@$(MAKE) --no-print-directory lint
 	@echo "── 2/3 small cases without compilation, for true coverage of the kernels"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m interpreted --cov --cov-report= tests
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m interpreted --numprocesses 2 --dist worksteal --cov --cov-report= tests
 	@$(BIN)/python -m coverage report --include="*/_kernels/*" --show-missing --fail-under=94
 	@echo "── 3/3 every test"
 	@$(BIN)/python -m pytest -q --durations=5 --numprocesses 2 --dist loadfile

@@ -235,12 +235,13 @@ def check_model(model: Any, X: Any, y: Any, caught: list[Any], rng: Rng) -> None
     if isinstance(model, (SparLow, TraceQuotient, DictionaryLearner)) and rng.random() < 0.1:
         with tempfile.TemporaryDirectory() as folder:
             save(model, pathlib.Path(folder) / "m.sparlow")
-            same(load(pathlib.Path(folder) / "m.sparlow").transform(X), model.transform(X))
+            same(load(pathlib.Path(folder) / "m.sparlow").transform(X), model.transform(X), 1e-3)
 
 
-def same(ours: Any, theirs: Any) -> None:
+def same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
+    """Compare what two models give; files keep single precision."""
     ours, theirs = (part.toarray() if sp.issparse(part) else np.asarray(part) for part in (ours, theirs))
-    if not np.array_equal(ours, theirs):
+    if not np.allclose(ours, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max(initial=0)):
         raise FindingError("a model that was stored gives other numbers")
 
 
@@ -351,7 +352,7 @@ def fuzz_sparlow(rng: Rng, caught: list[Any]) -> None:
         dictionary=learner,
         max_iter=int(pick(rng, 0, 1, 3)),
         solver=solver,
-        early_stopping=pick(rng, "auto", "auto", False, True, EarlyStopping(0.2, 1)),
+        early_stopping=pick(rng, "auto", "auto", False, True, EarlyStopping(0.2)),
         embedding=embedding,
         normalize=pick(rng, "auto", "auto", True, False),
         random_state=int(rng.integers(100)),

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -64,7 +63,6 @@ def originals(folder: pathlib.Path) -> list[pathlib.Path]:
         "targets": SparLow("smvr", **few),
         "classical": TraceQuotient(),
         "dictionary": DictionaryLearner(20, random_state=0),
-        "forest": make_pipeline(SparLow(**few), RandomForestClassifier(3, random_state=0)),
         "machine": make_pipeline(SparLow(**few), SVC()),
         "neighbours": make_pipeline(TraceQuotient(), KNeighborsClassifier(algorithm="kd_tree")),
         "scattering": make_pipeline(Scattering(2, 4), StandardScaler(), TraceQuotient()),

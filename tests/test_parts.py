@@ -256,10 +256,10 @@ def assert_same(one, other):
     ("criterion", "options"),
     [
         ("lda", {}),
-        ("lda", {"early_stopping": False}),
+        ("lda", {"early_stopping": False, "solver": "eliminate"}),
         ("pca", {}),
         ("mvr", {"early_stopping": False, "solver": "joint"}),
-        ("mfa", {"early_stopping": False}),
+        ("mfa", {"early_stopping": False, "solver": "eliminate"}),
         ("lap", {"solver": Solver(mu_proximity=100.0)}),  # with the usual 3000 the second step is one of rounding
         ("lda", {"views": Patches(size=3, cells=2)}),
     ],
@@ -270,6 +270,8 @@ def test_models_of_files_are_those_of_arrays_and_do_not_depend_on_threads(criter
     one = fitted(data, y, criterion, **options)
     other = fitted(data, y, criterion, n_jobs=2, **options)
     assert_same(one, other)
+    if not options and criterion == "lda":  # batches are drawn part by part
+        return
     whole = SparLow(criterion, n_atoms=40, max_iter=2, random_state=0, **options).fit(np.array(data), y)
     assert one.ridges_ == whole.ridges_
     assert one.best_iter_ == whole.best_iter_

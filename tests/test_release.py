@@ -91,7 +91,8 @@ MISSING = {
     "images": ("PIL", "from sparlow.images import read_gray; read_gray('a.png')"),
     "parquet": ("pyarrow", "from sparlow.app.readers import read; open('a.parquet', 'w').close(); read('a.parquet')"),
     "distributed": ("dask", "from sparlow import distributed"),
-    "networks": ("onnxruntime", "from sparlow.images import Network; Network('a.onnx').fit([])"),
+    "networks": ("onnxruntime", "from sparlow.images import Network\n"
+                 "    open('a.onnx', 'w').write('x'); Network('a.onnx').fit([])"),
     "graphs": ("pynndescent", "import warnings; from sparlow.neighbours import _descent\n"
                "    with warnings.catch_warnings(record=True) as told:\n"
                "        warnings.simplefilter('always'); _descent()\n"

@@ -171,7 +171,8 @@ class Memberships:
             squares, near = _nearest(part, self.points, at, None, MOST_NEIGHBOURS)
             typical = np.maximum(squares.mean(axis=1, keepdims=True), np.finfo(float).tiny)
             out[rows] = np.einsum("nk,nkc->nc", np.exp(-squares / typical), self.shares[near])
-        return out / out.sum(axis=1, keepdims=True)
+        out /= out.sum(axis=1, keepdims=True)
+        return (1 - UNIFORM) * out + UNIFORM / out.shape[1]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the arrays of a file in double precision."""
