@@ -254,7 +254,7 @@ def test_new_samples_have_the_mean_shares_of_the_ten_nearest_by_angle():
     shares[:4] = 0  # reached by no label
     found = (
         Memberships.among(Y, shares).probabilities(new) - 0.01 / shares.shape[1]
-    ) / 0.99  # no class has probability zero
+    ) / 0.99
     for row, point in zip(found, new, strict=True):
         cosines = Y[4:] @ point / np.linalg.norm(Y[4:], axis=1) / np.linalg.norm(point)
         near = np.argsort(-cosines)[:10]
