@@ -252,9 +252,7 @@ def test_new_samples_have_the_mean_shares_of_the_ten_nearest_by_angle():
     rng = np.random.default_rng(3)
     Y, new, shares = rng.normal(size=(30, 4)), rng.normal(size=(5, 4)), rng.dirichlet(np.ones(3), 30)
     shares[:4] = 0  # reached by no label
-    found = (
-        Memberships.among(Y, shares).probabilities(new) - 0.01 / shares.shape[1]
-    ) / 0.99
+    found = (Memberships.among(Y, shares).probabilities(new) - 0.01 / shares.shape[1]) / 0.99
     for row, point in zip(found, new, strict=True):
         cosines = Y[4:] @ point / np.linalg.norm(Y[4:], axis=1) / np.linalg.norm(point)
         near = np.argsort(-cosines)[:10]
