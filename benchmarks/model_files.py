@@ -252,7 +252,8 @@ def forged(path: pathlib.Path, target: pathlib.Path, rng: np.random.Generator, m
     elif kind == "dtype":
         stored = np.load(io.BytesIO(members[array]), allow_pickle=False)
         other = io.BytesIO()
-        np.save(other, stored.astype(("f2", "c16", "U3", "i1", "b1", "S2")[rng.integers(6)]))
+        with np.errstate(invalid="ignore"):
+            np.save(other, stored.astype(("f2", "c16", "U3", "i1", "b1", "S2")[rng.integers(6)]))
         members[array] = other.getvalue()
     elif kind in ("numbers", "nan", "indices"):
         stored = np.array(np.load(io.BytesIO(members[array]), allow_pickle=False))
