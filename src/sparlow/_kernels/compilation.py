@@ -21,7 +21,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 ZERO: Any = np.int64(0)  # a part would be compiled once more for a literal 0, which is a type of its own
 
-SECONDS = 8  # that the kernels of a first fit take to compile: benchmarks/compilation.py
+SECONDS = 23  # that the kernels of a first fit take to compile: benchmarks/compilation.py
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
